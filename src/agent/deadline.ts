@@ -7,8 +7,8 @@ const longest = 2 ** 31 - 1;
 const tryAgainMs = 1_000;
 
 /**
- * Lets an agent work until the Task's time (`maxMinutes`) is used up. Work that is under way then is aborted, and
- * `next` ends the Task.
+ * Lets an agent work until the Task's time (`maxMinutes`) is used up. Work still under way is then aborted, and `next`
+ * ends the Task.
  */
 export const withinTime = async (turn: SessionContext, work: (signal: AbortSignal) => Promise<void>): Promise<void> => {
   await using time = watchTime(turn);
@@ -37,7 +37,7 @@ const watchTime = (turn: SessionContext): AsyncDisposable & { signal: AbortSigna
     timer = setTimeout(
       () => {
         looking = look().catch((error: unknown) => {
-          // Either the claim is lost, which the work itself finds out, or the store cannot write at the moment.
+          // Either the claim is lost, which the work itself will notice, or the store cannot write at the moment.
           turn.log.debug({ error: messageOf(error) }, "the time was not looked at");
           arm(tryAgainMs);
         });
@@ -47,7 +47,7 @@ const watchTime = (turn: SessionContext): AsyncDisposable & { signal: AbortSigna
   };
 
   const look = async (): Promise<void> => {
-    // A pause takes no time of the Task's, once it is on record.
+    // Once a pause is recorded, it does not count towards the Task's time.
     await turn.space();
     // An empty commit folds in what others changed, such as the budget.
     await turn.record([]);
@@ -58,7 +58,7 @@ const watchTime = (turn: SessionContext): AsyncDisposable & { signal: AbortSigna
     else arm(Math.min(warning, end));
   };
 
-  // The loop records a warning that is already due before its next request, so only the end needs a timer then.
+  // The loop records a warning that is already due before its next request, so in that case only the end needs a timer.
   const { warning, end } = left();
   arm(warning <= 0 ? end : Math.min(warning, end));
   return {

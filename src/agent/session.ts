@@ -32,8 +32,9 @@ export type AgentSession = {
   /** The complete system prompt, replacing the one that `systemOf` builds from a Task. Missions set it. */
   system?: string;
   /**
-   * What its requests begin with, where that stays from one attempt to the next: the first one's system prompt, given
-   * the one that would be made now. Says before an unread message what has changed (`UserMessage.before`).
+   * Resolves to the system prompt of all the session's requests: that of its first request, so that a provider's cache
+   * holds over several attempts. `now` is the prompt that would be built at present; the differences are stated in
+   * front of an unread message (`UserMessage.before`).
    */
   opening?: (now: string) => Promise<Opening>;
   limits: Limits;
@@ -59,28 +60,28 @@ export type AgentSession = {
   wanted: () => boolean;
   /** The user asked for a summary and an end: the reply's calls are not run. */
   last: boolean;
-  /** Called before each request: may replace turns that are over (`conversation.compacted`). */
+  /** Called before each request. May replace turns that are over with a summary (`conversation.compacted`). */
   between?: () => Promise<void>;
-  /** What the next reply has to be; undefined, or without the function: whatever the agent wants. */
+  /** What the next reply must be. Absent, or undefined: the agent is free. */
   demand?: () => Demand | undefined;
   /**
-   * The workspace, created while the model answers its first request; tools wait for it. `tool`: for which one. Rejects
-   * with `NoFiles`.
+   * The workspace, created while the model answers its first request; tools wait for it. `tool`: the name of the tool
+   * that needs it. Rejects with `NoFiles`.
    */
   workspace: (tool?: string) => Promise<Workspace>;
   /** See `ToolContext.isNamed`. */
   isNamed: (command: string) => boolean;
   /** See `ToolContext.secretsFor`. */
   secretsFor: (command: string) => Readonly<Record<string, string>> | undefined;
-  /** What it is to be told once, beside the result of a call of this tool. */
+  /** A message to add once to the result of a call of this tool. */
   news?: (tool: string) => string | undefined;
-  /** What the project's own checkers say of edits; undefined: they are not asked. */
+  /** Reports of the project's own checkers on edits; undefined: they are not asked. */
   diagnostics?: Diagnostics | undefined;
   /** Commands that the agent left running. They are ended before anything else is done with its work. */
   background: BackgroundCommands;
   /** Options for fetching web pages; undefined: web access is off. */
   web: OutboundOptions | undefined;
-  /** Resolves when there is space on the disk for what a reply or a call may write; usually at once. */
+  /** Resolves when the disk has space for what a reply or a call may write; usually at once. */
   space: () => Promise<void>;
   /**
    * Waits for one of the machine's slots; dispose the result to free it. Rejects when `signal` (default: the
@@ -89,7 +90,7 @@ export type AgentSession = {
   slot: (signal?: AbortSignal) => Promise<Disposable>;
   /** Publishes a frame to live readers; it is not stored. `id`: the message or call that it belongs to. */
   live: (type: TextFrame["type"], id: string, text: string) => void;
-  /** Tells live readers how far the message or call `id` has come, instead of what its text says of that. */
+  /** Tells live readers the progress of the message or call `id`, replacing the progress stated in its text. */
   doing: (id: string, text: string, soFar: SoFar) => void;
   /** Waits for `ms` milliseconds. Rejects when `signal` (default: the session's) aborts. */
   sleep: (ms: number, signal?: AbortSignal) => Promise<void>;
@@ -99,35 +100,35 @@ export type AgentSession = {
    * up.
    */
   delegate: (callID: string, work: DelegatedWork, cut: AbortSignal) => Promise<ToolResult>;
-  /** Who is asked a question first: a person, unless a Mission can answer. */
+  /** Who is asked a question first: the Mission if one can answer, otherwise a person. */
   asksFirst: () => Promise<"mission" | "person">;
   /** Another model that the operator listed and that can be asked now; undefined when there is none. */
   fallbackModel: () => Promise<ModelRef | undefined>;
-  /** Commits `event` and ends the run until the due time `until`, unless something came in meanwhile. */
+  /** Commits `event` and ends the run until the due time `until`, unless another event was appended meanwhile. */
   defer: (event: DomainEvent, until: Date) => Promise<void>;
   now: () => Date;
 };
 
-/** Hints beside results. None of it fails a call, and none waits without a bound. */
+/** Hints added to results. They never fail a call and never wait without a bound. */
 export type Diagnostics = {
-  /** Begins to find out what is there, because this file may be edited. */
+  /** Starts collecting the file's existing diagnostics, because this file may be edited next. */
   warm(workspace: Workspace, path: string): void;
-  /** What is new with an edit, in words for a model. */
+  /** The diagnostics that are new since the edit, worded for a model. */
   after(workspace: Workspace, touched: readonly Touched[]): Promise<string | undefined>;
-  /** What came too late for its edit. */
+  /** Diagnostics that arrived too late to be reported with their edit. */
   late(workspace: Workspace): string | undefined;
 };
 
-/** The part that external agents use as well; they bring their own model and tools. */
+/** The part of a session that external agents use as well; they bring their own model and tools. */
 export type SessionContext = Omit<AgentSession, "model" | "tools" | "specs" | "delegate">;
 
-/** `isNew`: it is to be kept with the next reply. */
+/** `isNew`: `system` must be stored with the next reply. */
 export type Opening = { system: string; isNew: boolean };
 
-/** A call of this tool, asked for in these words. Other calls of that reply are not run. */
+/** Requires the reply to call this tool; `words` is the request for it. Other calls of that reply are not run. */
 export type Demand = { tool: string; words: string };
 
 export type DelegatedWork = Parameters<ToolContext["delegate"]>[0];
 
-/** An agent that another one may delegate to. */
+/** An agent that another agent may delegate to. */
 export type Teammate = { name: string; description: string };

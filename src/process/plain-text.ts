@@ -1,24 +1,24 @@
 import { pace } from "../pace.ts";
 
 /**
- * What a program wrote for a terminal, as one reads it there: without colours and other sequences, with carriage
- * returns and backspaces applied, so that of a progress bar its last state is left.
+ * Renders the output of a program as a terminal would show it: without colours and other escape sequences, with
+ * carriage returns and backspaces applied, so that of a progress bar only the last state is left.
  */
 
 // CSI sequences; then strings (OSC, DCS, SOS, PM, APC) up to their terminator or the end of the line; then every other
-// one.
+// sequence.
 const sequences =
   // oxlint-disable-next-line no-control-regex -- to remove them is what it is for
   /(?:\u001b\[|\u009b)[0-?]*[ -/]*[@-~]?|(?:\u001b[\]PX^_]|[\u0090\u0098\u009d-\u009f])[^\u0007\u001b\u009c]*(?:\u0007|\u001b\\|\u009c)?|\u001b[ -/]*[0-~]?/g;
 
-/** Control characters that show nothing; tab, carriage return and backspace are no part of them. */
+/** Control characters that display nothing; tab, carriage return and backspace are not among them. */
 // oxlint-disable-next-line no-control-regex -- to remove them is what it is for
 const controls = /[\u0000-\u0007\u000a-\u000c\u000e-\u001f\u007f-\u009f]/g;
 
-/** What moves within the line. */
+/** Characters that move the cursor within the line. */
 const moves = /[\r\b]/g;
 
-/** Characters of a line above which nothing is overwritten in it. */
+/** Longest line, in characters, in which overwriting is applied. */
 const widest = 64 * 1024;
 
 export const plainText = async (output: string): Promise<string> => {
@@ -30,9 +30,9 @@ export const plainText = async (output: string): Promise<string> => {
   return lines.join("\n");
 };
 
-/** Of one line, without its end. */
+/** Renders one line, given without its line end. */
 export const plainLine = (line: string): string => {
-  // Most lines have none of it.
+  // Most lines have no control characters.
   // oxlint-disable-next-line no-control-regex -- to find them is what it is for
   if (!/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/.test(line)) return line;
   const text = line.replaceAll(sequences, "").replace(/\r+$/, "");
@@ -41,11 +41,15 @@ export const plainLine = (line: string): string => {
     : text.replaceAll(controls, "").replaceAll(moves, "");
 };
 
-/** The characters of a line, and its UTF-16: kept, since bytes that are no text have thousands of such lines. */
+/**
+ * Buffers for the characters of a line and its UTF-16, kept because binary output has thousands of lines that need
+ * them.
+ */
 let kept: { cells: Uint32Array; units: Uint16Array; bytes: Buffer } | undefined;
 
 /**
- * As a terminal has it: a carriage return goes back to the beginning, a backspace by one, and what follows overwrites.
+ * Overwrites like a terminal: a carriage return moves to the beginning of the line, a backspace back by one, and the
+ * characters that follow replace those there.
  */
 const typed = (text: string): string => {
   if (kept === undefined) {

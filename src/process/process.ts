@@ -4,11 +4,11 @@ import type { Image } from "./sandbox/image-root.ts";
 import type { SandboxPlace } from "./sandbox/place.ts";
 
 /**
- * The port of the process room: runs the commands of Tasks in the sandbox that the service found at its start.
+ * The port of the process room: runs the commands of Tasks in the sandbox that the service chose at its start.
  *
- * Each command runs in its own process group, which is on record from spawn to death, and carries a mark in its
- * environment; whatever it left behind is ended with it. After a crash of the service nothing survives in tiers 1 and
- * 2; in tier 3 the next service calls `endLeftovers`.
+ * Each command runs in its own process group, which is recorded from spawn to death, and carries a mark in its
+ * environment; any process that it leaves behind is killed with it. After a crash of the service nothing survives in
+ * tiers 1 and 2; in tier 3 the next service calls `endLeftovers`.
  */
 export interface Processes {
   /** How commands are isolated: see `sandbox/sandbox.ts`. */
@@ -23,8 +23,8 @@ export interface Processes {
   run(taskID: string, command: Command, place?: SandboxPlace): Promise<CommandResult>;
 
   /**
-   * Starts a program to exchange messages with, in the folder `root` and in a separate sandbox. It runs until it
-   * exits, is killed, or its signal aborts. Without `place` its sandbox shows `root` alone.
+   * Starts a program to exchange messages with, in the folder `root` and in a separate sandbox. It runs until it exits,
+   * is killed, or its signal aborts. Without `place` its sandbox shows only `root`.
    */
   startInteractive(
     taskID: string,
@@ -33,15 +33,15 @@ export interface Processes {
     place?: SandboxPlace,
   ): Promise<InteractiveProcess>;
 
-  /** Whether commands can be kept to this on this machine. */
+  /** Whether this machine can restrict commands to this network access. */
   canLimit(network: Network): Promise<boolean>;
 
-  /** Why commands are not to read this path; undefined: they may. */
+  /** Why commands must not read this path; undefined: they may. */
   refusesPath(path: string): string | undefined;
 
   /**
-   * What the commands of a Task and its forks get until the result is disposed; undefined: what all get. Of several
-   * that are not disposed, the last one counts.
+   * Sets the environment for the commands of a Task and its forks until the result is disposed; undefined: the default.
+   * Of several that are not disposed, the last one counts.
    */
   setEnvironment(taskID: string, environment: TaskEnvironment | undefined): Disposable;
 
@@ -51,42 +51,47 @@ export interface Processes {
   /** A path of this machine as the Task's commands see it; unchanged if it is not one of the Task's files. */
   pathInSandbox(place: SandboxPlace, path: string): string;
 
-  /** Where commands find a program of the service's own; undefined if this service was given none of that name. */
+  /**
+   * The path at which commands find one of the service's own programs; undefined if this service has no program of that
+   * name.
+   */
   program(name: string): string | undefined;
 
   /**
-   * Whether a program of this name is on the PATH of a Task's commands, as far as this machine or their image tells.
+   * Whether a program of this name is on the PATH of a Task's commands, as far as can be told from this machine or
+   * their image.
    */
   finds(taskID: string, name: string): boolean;
 
   /**
-   * The files of an image that an engine of this machine has, made available where they are not yet. Rejects with the
-   * reason and its remedy.
+   * The files of an image that an engine on this machine has; unpacks them if that has not been done yet. Rejects with
+   * the reason and its remedy.
    */
   openImage(reference: string): Promise<Image>;
 
   /**
-   * Stops all processes of all Tasks where they are, and starts no further ones; false lets them go on. A held command
-   * can be ended like any other. Processes of the service's own are not held. Resolves when every process was told.
+   * Stops all processes of all Tasks where they are, and starts no new ones; `false` lets them continue. A held command
+   * can be ended like any other. The service's own processes are not held. Resolves when every process has been
+   * signalled.
    */
   hold(held: boolean): Promise<void>;
 
-  /** The folder that is the home of the Task's interactive programs, whether it exists or not. */
+  /** The HOME of the Task's interactive programs, whether the folder exists or not. */
   homeOf(taskID: string): string;
 
-  /** Closes the sandboxes of a Task whose run ends, with everything in them. */
+  /** Closes a Task's sandboxes at the end of its run, with everything in them. */
   closeSandboxes(taskID: string): Promise<void>;
 
-  /** Starts programs of the service's own, beside the commands, that are on record as the Task's. */
+  /** Starts the service's own programs for a Task, outside its commands, and records them as the Task's. */
   track(taskID: string): Tracker;
 
   /**
-   * Kills what runs for a Task now, commands and the service's own processes, and leaves its sandboxes open. For a run
-   * that was cancelled; who waits for them gets their end as an abort.
+   * Kills everything that runs for a Task now, commands and the service's own processes, and leaves its sandboxes open.
+   * For a run that was cancelled; callers that wait for a command get its end as an abort.
    */
   interrupt(taskID: string): void;
 
-  /** Whether something that runs for the Task has made no progress for seconds: it needs none of the machine. */
+  /** Whether any process of the Task has made no progress for seconds, so that it does not use the machine. */
   isStalled(taskID: string): boolean;
 
   /**
@@ -96,8 +101,8 @@ export interface Processes {
   killAll(taskID: string): Promise<number[]>;
 
   /**
-   * Ends what an earlier service process of this data folder left running; call it at the start, before any command.
-   * Resolves to the ids of the ended processes, by Task.
+   * Kills whatever an earlier service process of this data folder left running; call it at start-up, before any
+   * command. Resolves to the ids of the killed processes, by Task.
    */
   endLeftovers(): Promise<Map<string, number[]>>;
 
@@ -108,30 +113,31 @@ export interface Processes {
 export type TaskEnvironment = {
   /** Added to the allow-listed environment. */
   variables: Readonly<Record<string, string>>;
-  /** What commands may reach; undefined: as the service has it. Interactive programs have their own. */
+  /** The network access of commands; undefined: the service's default. Interactive programs have their own setting. */
   network: Network | undefined;
   /** Further folders and files of this machine that they can read. */
   paths: readonly string[];
-  /** The system that commands have instead of this machine's. Programs to exchange messages with are this machine's. */
+  /** The image that commands run in instead of this machine's system. Interactive programs still use this machine's. */
   image?: Image | undefined;
 };
 
 export type Tracker = {
   /**
-   * Starts a program in a process group of its own. `idleMs`: it is ended when it makes no progress for so long.
-   * `undisturbed`: `interrupt` leaves it, and the end of the service too, because what it writes is not the service's.
+   * Starts a program in its own process group. `idleMs`: the program is killed when it makes no progress for that long.
+   * `undisturbed`: neither `interrupt` nor the end of the service kills it, because it writes files that are not the
+   * service's.
    */
   start(
     program: OwnProgram,
     options: { idleMs: number; undisturbed: boolean },
     listener: Pick<OwnListener, "output" | "failed"> & {
-      /** As `OwnListener.ended`; `killed`: why the service ended it; undefined: it did not. */
+      /** As `OwnListener.ended`; `killed`: why the service killed it; undefined: the service did not. */
       ended(code: number | null, signal: NodeJS.Signals | null, killed: "idle" | "interrupted" | undefined): void;
     },
   ): OwnProcess;
 };
 
-/** A program of the service's own; it has exactly this environment. */
+/** One of the service's own programs; it gets exactly this environment. */
 export type OwnProgram = {
   file: string;
   args: readonly string[];
@@ -144,14 +150,17 @@ export type OwnProgram = {
 export type OwnListener = {
   started(pid: number): void;
   output(from: "stdout" | "stderr", chunk: Buffer): void;
-  /** It could not be started; the last call. */
+  /** The program could not be started; the last call. */
   failed(message: string): void;
-  /** It is gone, and what held its pipes; the last call. `code` null: by `signal`, or unknown where both are null. */
+  /**
+   * The program and all processes that held its pipes are gone; the last call. `code` null: ended by `signal`, or
+   * unknown if both are null.
+   */
   ended(code: number | null, signal: NodeJS.Signals | null): void;
 };
 
 export type OwnProcess = {
-  /** Ends it with its group; its end is told as any other. */
+  /** Kills the program and its process group; its end is reported like any other. */
   kill(): void;
 };
 
@@ -166,44 +175,50 @@ export type Command = {
   /** Bytes of output to keep, head and tail together. */
   keepBytes: number;
   signal: AbortSignal;
-  /** Called with each piece of output, also those that are not kept. */
+  /** Called with each piece of output, including those that are not kept. */
   onOutput?: (text: string) => void;
-  /** Standard output as bytes while it comes, whole: `keepBytes` does not bound it. */
+  /** Called with standard output as bytes, as it arrives and complete: `keepBytes` does not apply. */
   onStdout?: (chunk: Buffer) => void;
-  /** Standard error likewise. */
+  /** The same for standard error. */
   onStderr?: (chunk: Buffer) => void;
-  /** Ends it when none of its processes has used the processor or moved a byte for so many milliseconds. */
+  /** Ends the command when none of its processes has used the processor or moved a byte for this many milliseconds. */
   idleMs?: number;
-  /** Instead of what the Task's commands may reach. */
+  /** Overrides the network access of the Task's commands. */
   network?: Network;
-  /** Runs in a separate sandbox of this name, next to the Task's own. It is closed when its last command ends. */
+  /** Runs in a separate sandbox of this name, next to the Task's own. It is closed when the last command in it ends. */
   apart?: string;
-  /** It is begun and goes on while commands are held: the service's own, over files that no run of a Task works on. */
+  /** Runs even while commands are held: a command of the service, on files that no run of a Task works on. */
   unheld?: boolean;
-  /** Its shell is started for it when it comes, as for whatever decides; else one may have been made ready before. */
+  /**
+   * Starts a new shell for this command, as for every command that decides something; otherwise a shell made in advance
+   * may be used.
+   */
   fresh?: boolean;
-  /** A program of the service's own: it is this machine's, in whatever image the Task's commands run. */
+  /** A program of the service: this machine's program runs, whatever image the Task's commands run in. */
   own?: boolean;
 };
 
 export type CommandResult = {
-  /** null unless `ended` is "exit", and when a signal ended the command. */
+  /** null unless `ended` is "exit", and also when a signal ended the command. */
   exitCode: number | null;
   /** Standard output and error interleaved; only head and tail when longer than `keepBytes`. */
   output: string;
-  /** Standard output alone, for checks that match it; bounded likewise. */
+  /** Standard output alone, for checks that match it; truncated likewise. */
   stdout: string;
   /** Bytes of `output` that were not kept. */
   dropped: number;
   /**
-   * "not-started": nothing was run; `output` says why. "disk": it was ended because its Task has outgrown its space on
-   * the disk; `output` says more.
+   * "not-started": nothing was run; `output` says why. "disk": the command was ended because its Task uses more disk
+   * space than it may; `output` says more.
    */
   ended: "exit" | "timeout" | "aborted" | "not-started" | "disk";
-  /** Whether "timeout" is for want of progress (`Command.idleMs`). */
+  /** Whether a "timeout" was for lack of progress (`Command.idleMs`). */
   idle?: true;
   durationMs: number;
-  /** Milliseconds of these for which it was held, see `hold`; absent: 0. They do not count for its time limit. */
+  /**
+   * The part of `durationMs` for which the command was held, see `hold`; absent: 0. It does not count towards the time
+   * limit.
+   */
   heldMs?: number;
 };
 
@@ -218,7 +233,8 @@ export type InteractiveCommand = {
    */
   home: string | undefined;
   /**
-   * What the program may reach, whatever the Task's commands may. Rejects where this machine cannot keep it to a list.
+   * The program's network access, independent of that of the Task's commands. Rejects if this machine cannot enforce a
+   * list.
    */
   network: Network;
   signal: AbortSignal;
@@ -227,12 +243,12 @@ export type InteractiveCommand = {
 export type InteractiveProcess = {
   stdin: Writable;
   stdout: Readable;
-  /** The last 8 KiB or so of what it wrote to standard error. */
+  /** About the last 8 KiB of the program's standard error. */
   stderr(): string;
   /** Its working folder, as the program itself sees it. */
   root: string;
-  /** Kills it and its process group. */
+  /** Kills the program and its process group. */
   kill(): void;
-  /** Resolves when every process of it is gone. */
+  /** Resolves when every process of the program is gone. */
   gone: Promise<void>;
 };

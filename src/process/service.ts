@@ -36,16 +36,16 @@ import { insideOf, type SandboxPlace } from "./sandbox/place.ts";
 import { findProgram, processGroupSandbox, loopbackUp, proxyEnv, type Sandbox } from "./sandbox/sandbox.ts";
 
 /**
- * Composes the process room: every command in its own process group, on record from spawn to death, in the service's
- * sandbox.
+ * Composes the process room: every command runs in its own process group, recorded from spawn to death, in the
+ * service's sandbox.
  */
 
-/** A Task's own, or of those that work beside it (`task_x~`) or as its forks (`task_x-name`). */
+/** Whether `other` is the Task, a helper of it (`task_x~`) or one of its forks (`task_x-name`). */
 const isOf = (taskID: string, other: string): boolean =>
   other === taskID || other.startsWith(`${taskID}~`) || other.startsWith(`${taskID}-`);
 
 export type ProcessOptions = {
-  /** For the records of process groups; one folder per data folder. */
+  /** Folder for the records of process groups; one per data folder. */
   folder: string;
   /**
    * Identifies the data folder in every child's SERVICE_RUN_ID, so that a later service recognises its own processes.
@@ -58,18 +58,21 @@ export type ProcessOptions = {
   /** Further variables to take from the service's environment, named by the operator. */
   envNames?: readonly string[];
   limits?: CommandLimits;
-  /** Commands may run in images; not by default. */
+  /** Lets commands run in images; off by default. */
   images?: { removeTree: RemoveTree } | undefined;
-  /** Told when a sandbox found no room on the disk. If that holds all commands, this one is begun afterwards. */
+  /**
+   * Called when a sandbox found no space on the disk. If all commands are then held, this command is started again
+   * afterwards.
+   */
   full?: (error: unknown) => void;
-  /** Given by tests that look at it. */
+  /** For tests that inspect it. */
   suspects?: Suspects;
   log: Log;
 };
 
 const keptNames = ["PATH", "LANG", "LC_ALL", "TZ"] as const;
 
-/** undefined: they cannot be kept or read here. */
+/** undefined: mark files cannot be kept or read here. */
 const markFiles = (folder: string, runID: string): MarkFiles | undefined => {
   const own = statOf("self");
   if (own === undefined) return undefined;
@@ -117,13 +120,13 @@ export const createProcesses = (options: ProcessOptions): Processes => {
   let serial = 0;
   const markOf = (taskID: string) => `${runID}/${taskID}/`;
   const files = sandbox.wrap === undefined ? markFiles(join(folder, "..", "marks"), runID) : undefined;
-  /** Of the service's own programs, where the Task's commands run in an image. */
+  /** Name of the separate sandbox for the service's own programs, where the Task's commands run in an image. */
   const ownApart = "own";
   const boxMark = "box";
   const ownMark = "own";
-  /** Marks of what keeps a sandbox, and of the service's own. */
+  /** Matches the marks that are not held: those of sandboxes' own processes, and of the service's programs. */
   const notHeld = /\/(?:box|own[^/]*)$/;
-  /** Of each program that is talked to, a folder for its sandbox, until it ends. */
+  /** Parent of a sandbox folder per interactive program, kept until the program ends. */
   const talkFolder = join(folder, "..", "sandbox", "talk");
   const homeOf = (taskID: string) => join(folder, "..", "homes", taskID);
 
@@ -136,8 +139,9 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     sandbox,
     spawner,
     folder: join(folder, "..", "sandbox"),
-    // What an image sets is for commands alone: this is the environment of bubblewrap, too.
-    // An engine's programs end with what they watch, and tidy up behind it: nobody is to end them by a mark.
+    // Variables of an image are for commands only: this is also bubblewrap's own environment.
+    // An engine's programs end with the container they watch, and clean up after it: they carry no mark, because
+    // nothing must kill them by it.
     env: (taskID, image) =>
       container === undefined
         ? {
@@ -179,7 +183,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     const through = typeof network === "object" ? proxyEnv : {};
     const usual = image === undefined ? baseEnv : { ...ownEnv, ...image.env, PATH: image.path };
     const own = { ...usual, ...through, ...given?.variables, ...command.env, SERVICE_RUN_ID: mark };
-    // The service's own programs are looked for where the machine has them.
+    // The service's own programs, too, are looked up where the machine has them.
     const env = container === undefined ? own : { ...own, PATH: (image ?? container.image).path };
     const start = {
       file: image?.bash ?? bash,
@@ -219,14 +223,14 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       if (!held.isHeld()) return ran;
     } finally {
       const { apart } = command;
-      // The service's own programs come often, and their sandbox ends with the Task's.
+      // The service's own programs run often; their sandbox stays open until the Task's is closed.
       if (
         apart !== undefined &&
         apart !== ownApart &&
         ![...live].some((entry) => entry.taskID === taskID && entry.apart === apart)
       )
         await boxes.shut(taskID, apart);
-      // No run of the Task's comes to forget it.
+      // No run of the Task will come to forget it.
       if (unheld) closed(taskID);
     }
     return run(taskID, asked, place);
@@ -254,7 +258,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     suspects.add(taskID);
     const start = {
       file: bash,
-      // Its standard input is a socket, for which bash would read ~/.bashrc.
+      // Standard input is a socket, for which bash would otherwise read ~/.bashrc.
       args: ["--norc", "-c", command],
       cwd: root,
       env: {
@@ -278,7 +282,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       paths: environmentOf(taskID)?.paths ?? [],
       network: typeof network === "boolean" ? network : { socket: proxies.socketFor(network) },
       extra: [{ kind: "rw", from: ownHome, to: ownHome }],
-      // Not replaced with `exec`: process 1 must also reap orphaned processes.
+      // The shell does not `exec` the command: as process 1 it must also reap orphaned processes.
       command: (io) =>
         container === undefined
           ? ["-c", `${closeOthers}\n"$0" -c "$1"; exit $?`, bash, command]
@@ -348,7 +352,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
         const { network, image } = environmentOf(taskID) ?? {};
         boxes.use(taskID, place, { network, image });
       } catch (error) {
-        // The command that needs the sandbox reports the error.
+        // The command that needs the sandbox will report the error.
         log.debug({ taskID, error: messageOf(error) }, "no sandbox was made ahead");
       }
     },
@@ -413,7 +417,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
         files: files && { ...files, since: 0 },
         onKill: (pid, mark) => killed.set(taskOf(mark), [...(killed.get(taskOf(mark)) ?? []), pid]),
       });
-      // The environments of programs, with their secrets.
+      // The folder holds environments of programs, with their secrets.
       await rm(talkFolder, { recursive: true, force: true, maxRetries: 3 }).catch((error: unknown) => {
         log.warn({ path: talkFolder, error: messageOf(error) }, "leftovers could not be removed");
       });
@@ -423,7 +427,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
       const tasks = new Set([...live].map(({ taskID }) => taskID));
       await Promise.race([Promise.all([...tasks].map(killAll)), wait(5000)]);
       programs.end(() => true, false);
-      // What writes the user's repository is let to its end, and takes milliseconds.
+      // Programs that write the user's repository may finish, which takes milliseconds.
       for (const until = performance.now() + 5000; programs.count() > 0 && performance.now() < until; ) await wait(5);
       programs.end(() => true, true);
       await boxes.shutAll();

@@ -5,16 +5,16 @@ import type { Scan } from "./catalog/catalog.ts";
 import { tools } from "../tool/registry.ts";
 
 /**
- * The restrictions of a squad that a Mission produced: small, made of texts only, with somebody who judges the
- * work, and for its project only. Checked when it is written, and again when it is found in the catalog.
+ * The restrictions on a squad that a Mission produced: small, made only of texts, with a reviewer of the work, and for
+ * its project only. Checked when the squad is written, and again when it is found in the catalog.
  */
 
 export const productionBounds = { agentsMin: 3, agentsMax: 9, skillsMax: 3 } as const;
 
-/** All tools that a package may name, but for those of servers, which are the operator's. */
+/** All tools that such a package may name: not those of MCP servers, which belong to the operator. */
 export const producedTools: readonly string[] = Object.keys(tools);
 
-/** Everything that violates the restrictions; empty when nothing does. `phase`: the phase it has to own. */
+/** Everything that violates the restrictions; empty if nothing does. `phase`: the phase that the squad must own. */
 export const productionProblems = (squad: Squad, wanted: { id: string; phase: string }): string[] => {
   const { agentsMin, agentsMax, skillsMax } = productionBounds;
   const { agents, skills, orchestrator } = squad;
@@ -36,7 +36,7 @@ export const productionProblems = (squad: Squad, wanted: { id: string; phase: st
   return problems;
 };
 
-/** As the catalog's recommendation decides it. */
+/** Whether the squad owns the phase, decided as in the catalog's recommendation. */
 const ownsPhase = (squad: Squad, phase: string): boolean => {
   const scan: Scan = {
     healthy: true,

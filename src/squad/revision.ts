@@ -8,9 +8,9 @@ import { parsePackage } from "./package/parse.ts";
 import type { Squad, Squads } from "./squad.ts";
 import { snapshotOf, plain } from "./package/snapshot.ts";
 
-/** Pins Tasks to revisions of squads, and loads those by digest. */
+/** Pins Tasks to revisions of squads, and loads those revisions by digest. */
 
-/** Revisions cached in memory, because every run of a Task loads its own. */
+/** How many revisions are cached in memory, because every run of a Task loads its own. */
 const keptInMemory = 64;
 
 export const createSquads = (blobs: Blobs, catalog: Pick<Catalog, "find" | "scan">): Squads => {

@@ -2,7 +2,7 @@ import type { AgentSpec, SquadRef } from "../domain/agent.ts";
 
 /** A squad as data, and the revisions that Tasks are pinned to. */
 
-/** Where a package lies: in the product, in the data folder, or in the project. */
+/** Where a package is stored: in the product, in the data folder, or in the project. */
 export type Scope = SquadRef["scope"];
 
 export type Squad = {
@@ -11,9 +11,9 @@ export type Squad = {
   name: string;
   /** What the squad is for. */
   summary: string;
-  /** What it should not be chosen for; "" when it does not say. */
+  /** The work that it should not be chosen for; "" if the package does not say. */
   notFor: string;
-  /** The kinds of work it does; with `work` the result is a document. */
+  /** The kinds of work that the squad does; with `work` the result is a document. */
   pillars: readonly ("code" | "work")[];
   /** What the squad claims to cover completely. Only this claim makes it an owner in recommendations. */
   owns: { domains: readonly string[]; phases: readonly string[] };
@@ -23,21 +23,21 @@ export type Squad = {
   skills: readonly SquadSkill[];
 };
 
-/** `description`: what the other agents of the squad read about it. */
+/** `description`: the text that the other agents of the squad read about this one. */
 export type Agent = AgentSpec & { description: string };
 
-/** Instructions for one kind of work; agents load them when it comes up. */
+/** Instructions for one kind of work; agents load them when that work comes up. */
 export type SquadSkill = { name: string; description: string; text: string };
 
 export interface Squads {
   /**
-   * Pins a new Task to the revision of the squad that a project at `directory` uses now. Its snapshot is stored for as
-   * long as the data folder exists, before this resolves. Throws `ServiceError(squad_not_available)`.
+   * Pins a new Task to the revision of the squad that a project at `directory` uses now. Before this resolves, the
+   * revision's snapshot is stored for as long as the data folder exists. Throws `ServiceError(squad_not_available)`.
    */
   pin(id: string, directory: string | undefined): Promise<SquadRef>;
   /**
-   * The pinned revision, by its digest, whatever became of the package since. Throws when its snapshot is missing, was
-   * changed, or cannot be read by this version.
+   * The pinned revision, by its digest, whatever has happened to the package since. Throws when its snapshot is
+   * missing, was changed, or cannot be read by this version.
    */
   load(ref: SquadRef): Promise<Squad>;
 }

@@ -1,9 +1,9 @@
 import { z } from "zod";
 
 /**
- * Reads a call's arguments. What models often write in another way, and can mean one thing only, is taken as meant: a
- * number, a list or an object as text, one value for a list of one, null for what was left out, a common name of a
- * parameter. `wrong`: what is wrong with them as they were sent, for the model.
+ * Parses a call's arguments. Deviations that models often make and that can mean only one thing are accepted: a number,
+ * a list or an object as text; a single value for a list of one; null for an omitted argument; a common synonym of a
+ * parameter's name. `wrong`: the problems of the arguments as they were sent, worded for the model.
  */
 export const parseArguments = <T>(schema: z.ZodType<T>, input: unknown): { data: T } | { wrong: string } => {
   const sent = schema.safeParse(input);
@@ -18,7 +18,7 @@ export const parseArguments = <T>(schema: z.ZodType<T>, input: unknown): { data:
   return { wrong: sent.error.issues.map((issue) => wordsOf(schema, issue)).join("; ") };
 };
 
-/** Of an enumeration the values that models are told of. */
+/** Words an issue for the model; for an enumeration, with only the values that models are told of. */
 const wordsOf = (schema: z.ZodType, { path, message, ...issue }: Issue): string => {
   const name = path.join(".") || "arguments";
   if (issue.code !== "invalid_value" || path.length !== 1 || !(schema instanceof z.ZodObject))
@@ -29,13 +29,15 @@ const wordsOf = (schema: z.ZodType, { path, message, ...issue }: Issue): string 
   return `${name}: Invalid option: expected one of ${told.map((value) => JSON.stringify(value)).join("|")}`;
 };
 
-/** What is in a list or an object is seen to be wrong only when that could be read. */
+/**
+ * Mending takes several rounds: the items of a list or an object are validated only once the list itself could be read.
+ */
 const mostRounds = 4;
 
 type Issue = z.core.$ZodIssue;
 type Fields = Record<PropertyKey, unknown>;
 
-/** Mends in place what the issues are about. False: there was nothing to mend. */
+/** Mends in place the values that the issues are about. Returns false when there was nothing to mend. */
 const mend = (given: unknown, issues: readonly Issue[]): boolean => {
   let mended = false;
   for (const issue of issues) {
@@ -101,7 +103,7 @@ const names: ReadonlyMap<string, string> = new Map(
   }).flatMap(([name, others]) => others.map((other): [string, string] => [other, name])),
 );
 
-/** Under a name that the tool does not have either, the next reading refuses it. */
+/** Renames a synonym. If the tool has no parameter of that name either, the next round of validation rejects it. */
 const rename = (fields: Fields, key: string): boolean => {
   const name = names.get(key);
   if (name === undefined || Object.hasOwn(fields, name)) return false;
@@ -109,7 +111,7 @@ const rename = (fields: Fields, key: string): boolean => {
   return delete fields[key];
 };
 
-/** One edit that stands beside the path, not in the list of edits. */
+/** Moves the fields of a single edit, given next to the path, into the list of edits. */
 const gatherEdit = (fields: Fields, keys: readonly string[]): boolean => {
   const ofEdit = keys.filter((key) => ["old", "new", "all"].includes(names.get(key) ?? key));
   if (ofEdit.length < 2 || Object.hasOwn(fields, "edits")) return false;

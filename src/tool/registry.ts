@@ -48,12 +48,12 @@ export const tools: Readonly<Record<string, Tool>> = Object.fromEntries(
   ).map((tool) => [tool.name, tool]),
 );
 
-/** What whoever judges works with, whatever its package says. */
+/** The tools of an agent that judges, whatever its package says. */
 export const reviewTools: readonly Tool[] = [read, list, search, gitHistory, verdict] as Tool[];
 
 /**
- * The tools that an agent names, and those that belong to them, without those that the operator has not enabled. Throws
- * for an unknown name: packages are validated before.
+ * The tools that an agent names and the tools that belong to them, without those that the operator has not enabled.
+ * Throws for an unknown name: packages are validated earlier.
  */
 export const selectTools = (
   names: readonly string[],
@@ -66,7 +66,7 @@ export const selectTools = (
     return tool === fetch && !web ? [] : [tool];
   });
 
-/** Each name once, in its order; a tool that was not named follows the one that it belongs to. */
+/** Each name once, in the given order; a tool that was not named follows the tool it belongs to. */
 const together = (names: readonly string[]): string[] => [
   ...new Set(
     names.flatMap((name) =>
@@ -75,18 +75,18 @@ const together = (names: readonly string[]): string[] => [
   ),
 ];
 
-/** Removed from what models read, to save tokens: a refusal says what was expected. */
+/** Keywords removed from the schemas that models read, to save tokens: a refusal says what was expected. */
 const bounds = ["minLength", "maxLength", "minItems", "maxItems", "pattern", "minimum", "maximum"] as const;
 
 /**
- * By name, and by what makes a tool of that name another one: `skill` is created per squad, and two tools may take the
- * same, as a Mission's `remember` and a Task's `note`.
+ * By name, then by schema and description. The name alone does not identify a tool's definition, because `skill` is
+ * created per squad; nor does the schema, because a Mission's `remember` and a Task's `note` take the same input.
  */
 const specs = new Map<string, { input: Tool["input"]; spec: ToolSpec }[]>();
 
 const mostOfOneName = 64;
 
-/** What a model reads about the tools; each JSON Schema is generated once. */
+/** The tools' descriptions for a model; each JSON Schema is generated once. */
 export const toolSpecs = (chosen: readonly Tool[]): ToolSpec[] =>
   chosen.map((tool) => {
     const { name, parameters: own } = tool;

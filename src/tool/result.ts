@@ -3,10 +3,10 @@ import { FileRefused } from "../workspace/file/files.ts";
 import { GitError } from "../workspace/git/git.ts";
 import type { ToolContext, ToolResult } from "./tool.ts";
 
-/** Characters of a tool result that reach the model; a longer text is truncated to head and tail. */
+/** Longest tool result that reaches the model, in characters; a longer text is truncated to head and tail. */
 export const maxOutput = 24_000;
 
-/** Keeps head and tail of a long text, and says how much is missing and how to read it. */
+/** Keeps head and tail of a long text, and states how much is missing and how to read it. */
 export const truncateMiddle = (text: string, hint: string, max = maxOutput): string => {
   if (text.length <= max) return text;
   const half = Math.floor(max / 2);
@@ -18,8 +18,8 @@ export const truncateMiddle = (text: string, hint: string, max = maxOutput): str
 export const outputPath = "output:";
 
 /**
- * Head and tail of a text of any length; the whole is kept for `read` and `search`. Bytes are UTF-8: of very many, only
- * what is shown becomes a string.
+ * Head and tail of a text of any length; the whole is kept for `read` and `search`. Bytes are UTF-8: of very many
+ * bytes, only the shown part is decoded.
  */
 export const sized = (text: string | Buffer, { callID }: Pick<ToolContext, "callID">): Omit<ToolResult, "exitCode"> => {
   const long = text.length > maxOutput;
@@ -35,8 +35,8 @@ export const sized = (text: string | Buffer, { callID }: Pick<ToolContext, "call
 const wholeAt = (callID: string): string => `all of it: \`read\` or \`search\` path ${outputPath}${callID}`;
 
 /**
- * A result for a model that has less room than `maxOutput`. One that was cut before is cut wider at the same place, so
- * that there is one cut, which counts all that is missing and says where it can be read.
+ * Shortens a result for a model that has less room than `maxOutput`. If the text was cut before, the same cut is
+ * widened, so that there is a single cut that counts everything missing and says where to read it.
  */
 export const fitted = (text: string, callID: string, max: number): string => {
   if (text.length <= max) return text;
@@ -57,7 +57,7 @@ export const fitted = (text: string, callID: string, max: number): string => {
   return `${kept.head}\n… ${missing} ${unit} left out; ${hint} …\n${kept.tail}`;
 };
 
-/** How much of the room each text gets: the short ones all they need, the others equal parts of what is left. */
+/** The part of the room that each text gets: short texts get all they need, the others equal parts of the rest. */
 export const shareRoom = (lengths: readonly number[], room: number, least: number): number[] => {
   let left = room;
   let waiting = lengths.length;
@@ -73,7 +73,7 @@ export const shareRoom = (lengths: readonly number[], room: number, least: numbe
 
 const truncateBytes = (bytes: Buffer, hint: string): string => {
   const half = Math.floor(maxOutput / 2);
-  // Characters that the cuts would halve are left out, too.
+  // Characters that a cut would split are left out entirely.
   const head = new TextDecoder().decode(bytes.subarray(0, half), { stream: true });
   let start = bytes.length - half;
   while (((bytes[start] ?? 0) & 0xc0) === 0x80) start += 1;
@@ -81,7 +81,7 @@ const truncateBytes = (bytes: Buffer, hint: string): string => {
   return `${head}\n… ${missing} bytes left out; ${hint} …\n${bytes.toString("utf8", start)}`;
 };
 
-/** Output of a program without white space at its end. */
+/** The output of a program without trailing white space. */
 export const withoutEnd = (bytes: Buffer): Buffer => {
   let end = bytes.length;
   while (end > 0 && (bytes[end - 1] === 0x0a || bytes[end - 1] === 0x20 || bytes[end - 1] === 0x0d)) end -= 1;
@@ -114,7 +114,7 @@ export const answer = async (signal: AbortSignal, work: () => Promise<ToolResult
 /** A path on one line: as a JSON string if it has control characters or begins with a quote. */
 export const shown = (path: string): string => (/^"|\p{Cc}/u.test(path) ? JSON.stringify(path) : path);
 
-/** As many of the names, whole and in their order, as there is room for in characters, and whether there are more. */
+/** As many of the names as fit into `room` characters, whole and in their order, with a mark if there are more. */
 export const namesWithin = (names: readonly string[], room: number, between: string): string => {
   let length = 0;
   const fitting = names.findIndex((name) => (length += name.length + between.length) > room);
@@ -123,6 +123,9 @@ export const namesWithin = (names: readonly string[], room: number, between: str
 
 export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
-/** Marks text of foreign origin: it informs the model and is no instruction. A mitigation, not a protection. */
+/**
+ * Marks text of foreign origin, so that it informs the model and is not taken as an instruction. A mitigation, not a
+ * protection.
+ */
 export const markForeign = (origin: string, text: string): string =>
   `<data from=${JSON.stringify(origin)}>\n${text.replaceAll(/<(\/?data\b)/gi, "<\u200B$1")}\n</data>`;

@@ -8,7 +8,7 @@ import type { Limits } from "../protocol/limit.ts";
 import type { BlobRef } from "../protocol/text.ts";
 import type { Workspace } from "../workspace/workspace.ts";
 
-/** What an agent can do: a tool, and what it works with while it runs. */
+/** The contract of a tool: what an agent can do, and the context that the tool runs in. */
 
 export type Effect = "none" | "log" | "workspace" | "unknown";
 
@@ -21,23 +21,22 @@ export interface Tool<I = unknown> {
   readonly name: string;
   /** What models read about the tool. */
   readonly description: string;
-  /** What is added to it for an agent that has the tool of this name, too. */
+  /** By tool name: text added to the description for an agent that also has that tool. */
   readonly beside?: Readonly<Record<string, string>>;
   /** Schema of the arguments. Callers validate them before `run`. */
   readonly input: z.ZodType<I>;
   /**
-   * Whether a call without a result runs again after a crash. `none`: it changes nothing and runs again. `log`: it
-   * changes only our own log and runs again, too; its events are committed with the result, or carry the call's id, so
-   * that the second run finds them. `workspace` and `unknown`: it is reported as interrupted and not repeated.
+   * Whether a call without a result runs again after a crash. `none`: the tool changes nothing; the call runs again.
+   * `log`: the tool changes only our own log; the call runs again, too, because its events are committed with the
+   * result or carry the call's id, so that the second run finds them. `workspace` and `unknown`: the call is reported
+   * as interrupted and not repeated.
    */
   readonly effect: Effect;
-  /** The effect of a call with these arguments, unchecked, where it is less than the tool's. */
+  /** The effect of a call with these arguments, not yet validated, where it is less than the tool's. */
   effectOf?(input: unknown): Effect;
-  /** JSON Schema of the arguments as models read it, where that is not `input`'s. */
+  /** JSON Schema of the arguments for models, where it differs from `input`'s. */
   readonly parameters?: object;
-  /**
-   * The tool that a call with these arguments means, with the arguments for that; it is then the one that is called.
-   */
+  /** The tool that a call with these arguments means, with the arguments for it; that tool is then called instead. */
   meant?(input: unknown): { tool: Tool; input: unknown } | undefined;
   run(input: I, context: ToolContext): Promise<ToolResult>;
 }
@@ -45,8 +44,8 @@ export interface Tool<I = unknown> {
 export const effectOf = (tool: Tool, input: unknown): Effect => tool.effectOf?.(input) ?? tool.effect;
 
 /**
- * Schema metadata of arguments that are taken, and left out of what language models read with every request: they are
- * for the built-in model, or another tool does the same.
+ * Schema metadata of arguments that are accepted but left out of the schema that language models read with every
+ * request: they are for the built-in model, or another tool does the same.
  */
 export const untold = { untold: true };
 
@@ -57,15 +56,15 @@ export type ToolResult = {
   exitCode?: number;
   /** The whole text behind a truncated output. It is kept, and `read` and `search` find it at `output:<callID>`. */
   full?: string | Uint8Array;
-  /** What of it is evidence; the service cuts it once secrets are removed. */
+  /** The part of the result that is evidence; the service truncates it after secrets are removed. */
   evidence?: { command: string; output: string; tree: string | null; sliceID?: string; proves?: true };
-  /** Events committed together with the result, so a call that has to run again has left none. For effect `log`. */
+  /** Events committed together with the result, so that a call that must run again has left none. For effect `log`. */
   facts?: readonly DomainEvent[];
 };
 
 /**
- * A file that a call changed, and its bytes before; null: it did not exist; undefined: not known. `gone`: it is
- * removed.
+ * A file that a call changed, and its bytes before the change; null: it did not exist; undefined: not known. `gone`:
+ * the call removed it.
  */
 export type Touched = { path: string; before: Uint8Array | null | undefined; gone?: true };
 
@@ -75,7 +74,7 @@ export type ToolContext = {
   workspace: Workspace;
   limits: Limits;
   signal: AbortSignal;
-  /** Whether its agent is offered the tool of this name: what it reads names no other. */
+  /** Whether the agent is offered the tool of this name. Texts for the agent must not name any other tool. */
   has(tool: string): boolean;
   /** The whole text, as UTF-8, behind the truncated result of an earlier call; undefined: nothing is kept for it. */
   kept(callID: string): Promise<Buffer | undefined>;
@@ -84,11 +83,14 @@ export type ToolContext = {
   background: BackgroundCommands;
   /** Whether the project's manifest or a check of the Task names one of the commands in this text. */
   isNamed(command: string): boolean;
-  /** The secrets that the operator gives this command, which is run alone; undefined: none. */
+  /** The secrets that the operator gives this command, which then runs in a sandbox of its own; undefined: none. */
   secretsFor(command: string): Readonly<Record<string, string>> | undefined;
-  /** How web pages may be fetched; undefined: not at all. */
+  /** Options for fetching web pages; undefined: web access is off. */
   web?: OutboundOptions | undefined;
-  /** Told of the files that the call has changed, for what is looked at afterwards; undefined: nobody looks. */
+  /**
+   * Called with the files that the call has changed, so that they can be checked afterwards; undefined: no check
+   * follows.
+   */
   touched?: ((files: readonly Touched[]) => void) | undefined;
   /** Sends parts of the output to live viewers. May be lost. */
   onOutput(text: string): void;
@@ -97,8 +99,8 @@ export type ToolContext = {
   /** Commits events while the call is still open. For effect `log`. */
   record(facts: readonly DomainEvent[]): Promise<void>;
   /**
-   * Asks the user a question. At first it records the question and rejects with `WaitsForAnswer`: the call stays open
-   * without a result. Once there is an answer the call runs again, and `ask` resolves to it.
+   * Asks the user a question. The first time, it records the question and rejects with `WaitsForAnswer`: the call stays
+   * open without a result. Once there is an answer the call runs again, and `ask` resolves to it.
    */
   ask(question: Pick<EventData["ask.opened"], "prompt" | "options" | "default">): Promise<AskOutcome>;
   /**
@@ -108,23 +110,23 @@ export type ToolContext = {
   delegate(work: { agent: string; slices?: readonly string[] | undefined; brief: string }): Promise<ToolResult>;
 };
 
-/** `refused`: the Task has used up its questions; in words for the model. */
+/** `refused`: the Task has used up its questions; the reason, worded for the model. */
 export type AskOutcome = EventData["ask.answered"] | { refused: string };
 
 /** The call waits for an answer. Nothing was done, the call stays open, and no result may be recorded. */
 export class WaitsForAnswer extends Error {}
 
-/** The call needs files that cannot be had; nothing was done. The message says why, for the model. */
+/** The call needs files that are not available; nothing was done. The message says why, for the model. */
 export class NoFiles extends Error {}
 
-/** A command, and as its agent wrote it. */
+/** A command. `written`: its text as the agent wrote it. */
 export type ToolCommand = Omit<Command, "signal"> & { written: string };
 
 /** The background commands of one run. They end with the run and do not survive a crash. */
 export interface BackgroundCommands {
   /** Starts a command; undefined: `most` commands are running already. */
   start(workspace: Workspace, command: ToolCommand, most: number): BackgroundCommand | undefined;
-  /** The command with this id, or why there is none. */
+  /** The command with this id, or a message saying why there is none. */
   find(id: string): BackgroundCommand | string;
   list(): readonly BackgroundCommand[];
   /** Kills all running commands and resolves once they have ended; `swept` is then true for them. */
@@ -134,16 +136,16 @@ export interface BackgroundCommands {
 export interface BackgroundCommand {
   readonly id: string;
   readonly command: string;
-  /** undefined: it is still running. */
+  /** The command's result; undefined: it is still running. */
   ended(): CommandResult | undefined;
-  /** How long it has run so far, or ran. */
+  /** How long the command has run so far, or ran in all. */
   seconds(): number;
   /** Whether `BackgroundCommands.end` ended it, rather than the command itself or its agent. */
   swept(): boolean;
-  /** The output since the last call; head and tail when it is long. */
+  /** The output since the last call; only head and tail if it is long. */
   take(): string;
-  /** Waits up to `ms` for its end, or with "output" also for new output. Rejects with the signal's reason. */
+  /** Waits up to `ms` for the command's end, or with "output" also for new output. Rejects with the signal's reason. */
   wait(what: "end" | "output", ms: number, signal: AbortSignal): Promise<void>;
-  /** Resolves once it has ended. */
+  /** Resolves once the command has ended. */
   kill(): Promise<void>;
 }

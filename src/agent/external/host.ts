@@ -18,8 +18,8 @@ import type { SessionContext } from "../session.ts";
 import { type ExternalPermissions, within } from "./permission.ts";
 
 /**
- * Serves what an external agent asks of its client: files of the workspace, commands in the sandbox, and permissions.
- * Its requests pass the same rules as the calls of Sortie's own agents; a refusal is an error of the Agent Client
+ * Serves the requests that an external agent makes of its client: files of the workspace, commands in the sandbox, and
+ * permissions. They pass the same rules as the calls of Sortie's own agents; a refusal is an error of the Agent Client
  * Protocol.
  */
 
@@ -50,8 +50,8 @@ export const serveHost = (
   let serial = 0;
 
   /**
-   * Agents send absolute paths of the tree they see, which is the worktree or the user's directory. Returns the path
-   * relative to it; throws for a path outside of both.
+   * Agents send absolute paths in the tree they see, which is the worktree or the user's directory. Returns the path
+   * relative to that tree; throws for a path outside of both.
    */
   const inside = (path: string): string => {
     const inner = within(path, [workspace.root, turn.task().directory]);
@@ -92,7 +92,7 @@ export const serveHost = (
       (ran) => {
         terminal.ran = ran;
       },
-      // Whoever waits for its exit is told.
+      // A rejection is reported to the request that waits for the command's exit.
       () => {},
     );
     const id = `terminal-${(serial += 1)}`;

@@ -11,7 +11,7 @@ import { truncateMiddle } from "../../tool/result.ts";
 import type { SessionContext } from "../session.ts";
 
 /**
- * Translates what an external agent reports into events: its text up to a call becomes a reply, each call becomes a
+ * Translates an external agent's updates into events: its text up to a call becomes a reply, each call becomes a
  * `tool.started` and a `tool.finished`. Calls that begin while others are open belong to the same reply.
  */
 
@@ -112,7 +112,7 @@ export const createEventRecorder = (turn: SessionContext, read: number): EventRe
         sessionID: turn.sessionID,
         tool: call.tool,
         input: await keepInput(turn.store.blobs, { title: call.title, input: call.input ?? null }),
-        // Unknown effects keep the service from ever repeating the call after a crash.
+        // The effect "unknown" keeps the service from ever repeating the call after a crash.
         effect: "unknown",
       },
     };

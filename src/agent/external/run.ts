@@ -27,9 +27,9 @@ import { createEventRecorder } from "./recorder.ts";
 import { transcriptOf } from "./transcript.ts";
 
 /**
- * An agent that is a program of its own, driven over the Agent Client Protocol. It brings its model, loop and tools;
- * Sortie provides the workspace, records its events, decides about permissions and ends it. The process lives for one
- * turn of the Task, because nothing may change the tree while checks run.
+ * An agent that is a separate program, driven over the Agent Client Protocol. It brings its model, loop and tools;
+ * Sortie provides the workspace, records the agent's events, decides about permissions and ends its process. The
+ * process lives for one turn of the Task, because nothing may change the tree while checks run.
  */
 
 export type ExternalAgent = {
@@ -64,8 +64,8 @@ export const runExternal = async (turn: SessionContext, agent: ExternalAgent): P
   const hasNews = () => turn.chat.unread.some(({ version, message }) => version > read && !isService(message));
   let recorder = createEventRecorder(turn, read);
   /**
-   * Serializes the recording of events in the order they arrive. The first one that cannot be written is kept in `lost`
-   * and ends the turn.
+   * Serializes the recording of events in the order they arrive. The first event that cannot be written sets `lost` and
+   * ends the turn.
    */
   let facts = Promise.resolve();
   let lost: { error: unknown } | undefined;
@@ -124,7 +124,7 @@ export const runExternal = async (turn: SessionContext, agent: ExternalAgent): P
         cancel = () => {
           if (asked) return;
           asked = true;
-          // One that is gone needs no word; one that does not hear is ended.
+          // An agent that has already exited needs no cancel, and one that does not react to it is killed.
           line.notify(methods.agent.session.cancel, { sessionId: opened.sessionID }).catch(() => {});
           setTimeout(() => process.kill(), cancelMs).unref();
         };
@@ -149,7 +149,7 @@ export const runExternal = async (turn: SessionContext, agent: ExternalAgent): P
   }
 };
 
-/** No call is under way, so the turn can be interrupted here when the Task has other work for the agent. */
+/** Whether no call is under way: the turn can then be interrupted if the Task has other work for the agent. */
 const isBetween = (turn: SessionContext): boolean => turn.state().open.length === 0;
 
 type Opened = {
@@ -198,8 +198,8 @@ const aboutOf = ({ agentInfo }: InitializeResponse): string =>
   agentInfo == null ? "" : `${agentInfo.name} ${agentInfo.version}`.slice(0, 100);
 
 /**
- * The content that the agent has not read: for a new session the instructions and the conversation so far, later only
- * the new messages.
+ * The content that the agent has not read yet: for a new session the instructions and the conversation so far,
+ * otherwise only the new messages.
  */
 const contentOf = async (turn: SessionContext, takesImages: boolean, fresh: boolean): Promise<ContentBlock[]> => {
   const { chat, store } = turn;

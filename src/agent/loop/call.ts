@@ -29,9 +29,9 @@ import { restrictFiles, permit, restrictWeb } from "../permission/permit.ts";
  * that may change files waits for all calls before it, and later calls wait for it. A call that waits for an answer
  * stays open and does not hold up the others.
  *
- * Once an edit failed, later commands of the reply are not run: they were meant for files that do not exist so, and
- * what they show would be evidence of other ones. Later edits are made, as each stands for itself, and reads are
- * answered.
+ * Once an edit has failed, later commands of the reply are not run: they were meant for files that do not exist in that
+ * form, and their results would be evidence about other files. Later edits are still made, because each one is
+ * independent, and reads are answered.
  */
 
 /**
@@ -40,7 +40,7 @@ import { restrictFiles, permit, restrictWeb } from "../permission/permit.ts";
  */
 type Call = AssistantMessage["calls"][number] & { given?: unknown };
 
-/** Reads at once: the results of hundreds, recorded together, would hold up the service. */
+/** How many reads run at once: recording the results of hundreds together would hold up the service. */
 const readsAtOnce = 16;
 
 /**
@@ -69,16 +69,16 @@ export const runCalls = async (session: AgentSession, calls: readonly Call[], cu
   if (failed !== undefined) throw failed.reason;
 };
 
-/** The effect of a call with these arguments, as the model sent them; an unknown tool has none. */
+/** The effect of a call with these arguments, as the model sent them; "none" for an unknown tool. */
 export const effectOfCall = (tool: Tool | undefined, input: unknown): Effect =>
   tool === undefined ? "none" : effectOf(tool, input);
 
-/** It changes no files. */
+/** Whether a call with this effect changes no files. */
 const isReading = (effect: Effect): boolean => effect === "none" || effect === "log";
 
 type Outcome = EventData["tool.finished"]["outcome"];
 
-/** undefined: it waits for an answer. */
+/** undefined: the call waits for an answer. */
 const runCall = async (
   session: AgentSession,
   call: Call,
@@ -113,13 +113,15 @@ const runCall = async (
     ...(tree === null ? {} : { tree }),
     ...(sandbox ? { sandbox: session.state().sandbox?.name ?? "process-group" } : {}),
   });
-  // The model may see a result before the disk has it: without it, the call's intent says what may have happened.
+  // The model may see a result before it is on disk: if a crash loses it, the recorded intent still says what may have
+  // happened.
   await session.record([...facts, end], { lazy: facts.length === 0 });
   return result.outcome;
 };
 
 /**
- * In place no commit says which files a call left: they are looked at, once there is evidence that may be of others.
+ * The tree's id after a call that may have changed files in place, where no commit records its effect. Computed only
+ * once there is evidence that the change may have made outdated; otherwise null.
  */
 const treeAfter = async (
   session: AgentSession,
@@ -133,7 +135,7 @@ const treeAfter = async (
   return workspace?.kind === "directory" && seen.length > 0 ? (await session.workspace()).tree() : null;
 };
 
-/** Cut once secrets are removed: half a secret would not be known as one. */
+/** The output is cut only after secrets are removed: half a secret would not be recognised. */
 const proofOf = (
   { store }: AgentSession,
   { command, output, ...rest }: NonNullable<ToolResult["evidence"]>,
@@ -163,7 +165,7 @@ const noted = (session: AgentSession, { callID }: Call, result: ToolResult): str
   return repetitionNote(repetitionOf(session.state(), session.sessionID), mark, result, open.length === 1);
 };
 
-/** `result` undefined: ended by `cut`. `found`: what the project's checkers say. */
+/** `result` undefined: the call was ended by `cut`. `found`: what the project's checkers report. */
 type Attempted = { result: ToolResult | undefined; sandbox: boolean; found?: string | undefined };
 
 const attempt = async (
@@ -186,7 +188,7 @@ const attempt = async (
     : carryOut(session, call, meant.tool, meant.input, cut);
 };
 
-/** A call whose arguments are good: once the rules allow it, and there is room. */
+/** Runs a call whose arguments are valid, once the rules allow it and the disk has space. */
 const carryOut = async (
   session: AgentSession,
   call: Call,
@@ -204,7 +206,7 @@ const carryOut = async (
   if (refused !== undefined) return { result: refused, sandbox: false };
   const reads = isReading(effectOf(tool, input));
   if (!reads) await session.space();
-  // Who reads or writes to the log loads no machine, and delegated work takes slots of its own.
+  // Reading and writing to the log put no load on the machine, and delegated work takes slots of its own.
   const free = reads ? nothing : session.slot(cut);
   using slot = await Promise.resolve(free).catch((error: unknown) => {
     session.signal.throwIfAborted();
@@ -249,7 +251,7 @@ const carryOut = async (
   return { result, sandbox: tool.name === "shell", found };
 };
 
-/** Whoever has read a file may edit it next: it is one of the project's, as the tool saw to. */
+/** A file that was read may be edited next. The tool has already made sure that it is a file of the project. */
 const warm = (diagnostics: Diagnostics | undefined, workspace: Workspace, input: unknown): void => {
   const { path } = (input ?? {}) as { path?: unknown };
   if (typeof path === "string") diagnostics?.warm(workspace, workspace.files.inside(path));
@@ -259,7 +261,7 @@ const warm = (diagnostics: Diagnostics | undefined, workspace: Workspace, input:
 const keptOutput = async ({ chat, store }: AgentSession, callID: string): Promise<Buffer | undefined> => {
   const ref = chat.outputs.get(callID);
   if (ref !== undefined) return store.blobs.get(ref.sha256);
-  // One that was shortened only for the room that its turn had.
+  // A result that was shortened only because its turn ran out of room has its whole text in the conversation.
   for (const message of messagesOf(chat)) {
     const result = message.role === "tool" ? message.results.find((each) => each.callID === callID) : undefined;
     if (result !== undefined) return Buffer.from(await loadText(store.blobs, result.output));

@@ -79,7 +79,7 @@ const summarise = async (
     .sessions.some(({ kind, sessionID }) => kind === "mission" && sessionID === session.sessionID);
   const question = instructions(kept.length > 1, session.chat.note !== null, leads ? headingsOfMission : headings);
   const reply = await session.model.reply({
-    // The same prefix as in every request before, so that providers can serve it from their prompt cache.
+    // Every request of this session has this prefix, so that providers can serve it from their prompt cache.
     system,
     tools: session.specs,
     messages: [
@@ -105,8 +105,8 @@ const summarise = async (
 const answersHeading = "## What the user answered";
 
 /**
- * Questions and answers word for word, which no summary may change: those of the turns that go, and those that an
- * earlier summary brought along.
+ * Questions and answers word for word, which no summary may change: those of the removed turns, and those carried along
+ * by an earlier summary.
  */
 export const answersIn = (gone: readonly PromptMessage[]): string => {
   const asked = new Map<string, string>();
@@ -209,7 +209,7 @@ What you decided, and the reason.
 ## Next
 The open steps in order. The first is the very next thing to do.`;
 
-/** Of an agent that plans and hands out: it touches no files. */
+/** For an agent that plans and dispatches: it touches no files. */
 const headingsOfMission = `## Goal and directions
 What must be true at the end, and each direction of the user that changed it, in the user's own words; a later one stands over an earlier one.
 ## Phases

@@ -76,7 +76,7 @@ export type Circumstances = {
   random: () => number;
 };
 
-/** Decides what follows after attempt number `attempt` (from 1) failed. */
+/** Decides what to do after attempt number `attempt` (from 1) has failed. */
 export const decideRetry = (
   failed: ModelFailure,
   attempt: number,

@@ -29,14 +29,14 @@ const runTurns = async (session: AgentSession, signal: AbortSignal): Promise<voi
     session.system ??
     systemOf(session.agent, session.task(), { ...session.facts, window: session.model.window }, session.teammates);
   const { system, isNew } = (await session.opening?.(made)) ?? { system: made, isNew: false };
-  /** Still to be kept, with the next reply. */
+  /** The system prompt if it is still to be stored, with the next reply. */
   let unkept = isNew ? system : undefined;
   const overhead = system.length + JSON.stringify(session.specs).length;
   const prompts = createPrompts(session.store.blobs, session.model.window, !isMission(session.stream));
   const shorten = (forced: boolean) => compact(session, { system, prompts, overhead, signal, forced });
   /** The provider rejected the conversation as too long, and it has been compacted since. */
   let shortened = false;
-  /** The provider takes no choice of a tool: then the words alone ask for it. */
+  /** The provider accepts no `toolChoice`, so the demand is made in words alone. */
   let unchosen = false;
   const notStuck = createStuckGuard({
     version: () => session.state().version,
@@ -110,12 +110,15 @@ const runTurns = async (session: AgentSession, signal: AbortSignal): Promise<voi
   }
 };
 
-/** So often in a row an empty reply is asked for again; the next one ends the work, for the checks to judge. */
+/**
+ * How many empty replies in a row are answered with another request; the next one ends the work, and the checks judge
+ * it.
+ */
 const askedAgain = 2;
 
 /**
- * Neither words nor calls, or the calls that it announced are lost, as one is that names no tool: some models end so by
- * mistake. A reviewer has a demand of its own.
+ * Whether a reply has neither words nor calls, or announced calls that are lost, such as a call that names no tool:
+ * some models end like that by mistake. Not for a reviewer, which has a demand of its own.
  */
 const isEmpty = ({ chat, last, demand }: AgentSession, { text, calls, finish }: ModelReply): boolean =>
   !last &&
@@ -124,7 +127,7 @@ const isEmpty = ({ chat, last, demand }: AgentSession, { text, calls, finish }: 
   calls.length === 0 &&
   emptyReplies(chat) < askedAgain;
 
-/** How the agent's turn ends; calls of the last one are not run. */
+/** How the agent's turn ends; calls in the last turn are not run. */
 const finishOf = (session: AgentSession, reply: ModelReply): ModelReply["finish"] => {
   if (reply.calls.length > 0 && !session.last) return "calls";
   if (isEmpty(session, reply)) return "empty";
@@ -136,7 +139,7 @@ const wordsAfter = ({ chat, demand }: AgentSession): string | undefined =>
     ? `${saidSomething(chat) ? "Your last reply announced a call, but none with the name of a tool came" : "Your last reply was empty"}. Go on with a call; or, if all is done, say what you did.`
     : undefined;
 
-/** All of the reply's calls only read files: before such a call, the disk need not have its intent. */
+/** Whether all of the reply's calls only read files; then their intents need not be on disk before they run. */
 const changesNothing = ({ last, tools }: AgentSession, { calls }: ModelReply): boolean =>
   !last && calls.length > 0 && calls.every(({ tool, input }) => effectOfCall(tools.get(tool), input) === "none");
 

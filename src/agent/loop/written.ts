@@ -1,9 +1,9 @@
 /**
- * What a model writes into the arguments of a call, while they arrive: which file, and how many lines so far. Told with
- * each line, because nobody sees less.
+ * Reports what a model is writing into the arguments of a call while they arrive: which file, and how many lines so
+ * far. Once per line, because nobody notices finer steps.
  */
 
-/** Characters of a path that are kept; a longer one is not told. */
+/** Longest path that is kept, in characters; a longer one is not reported. */
 const longestPath = 400;
 
 const words: Readonly<Record<string, string>> = {
@@ -15,18 +15,16 @@ const [quote, backslash, colon, comma, brace, bracket, letterN] = ['"', "\\", ":
   (character) => character.charCodeAt(0),
 );
 
-/**
- * Reads JSON that may end anywhere. Tells the first `path`, and how many ends of lines its strings have.
- */
+/** Reads JSON that may end anywhere. Returns its first `path`, and the number of line ends in its strings. */
 export const createArgumentReader = () => {
   let lines = 0;
   let path: string | undefined;
   let within = false;
   let escaped = false;
-  /** The string that is being read, as it is written, up to this piece; undefined: it is of no interest. */
+  /** The string that is being read, in its escaped form, up to this piece; undefined: its value is not needed. */
   let text: string | undefined;
   let key = "";
-  /** Whether the string before this place may be a key. */
+  /** The string before this place if it may be a key. */
   let named: string | undefined;
 
   const close = (): void => {
@@ -74,12 +72,15 @@ const decoded = (text: string): string | undefined => {
   }
 };
 
-/** Characters. Where more come at once there is nothing to wait for, and reading them would hold up the service. */
+/**
+ * Longest piece that is read, in characters. When more arrives at once nobody is waiting for progress, and reading it
+ * would hold up the service.
+ */
 const longestPiece = 64 * 1024;
 
-/** `tell` is called when there is another line. */
+/** `tell` is called for each further line. */
 export const createWritten = (tell: (text: string, lines: number) => void) => {
-  /** undefined: nothing more is told of it. */
+  /** By call id; undefined: nothing more is reported for this call. */
   const calls = new Map<string, ReturnType<typeof createArgumentReader> | undefined>();
   return ({ id, tool }: { id: string; tool: string }, delta: string): void => {
     if (!calls.has(id)) calls.set(id, createArgumentReader());

@@ -5,8 +5,8 @@ import { type AskOutcome, WaitsForAnswer } from "../../tool/tool.ts";
 import type { SessionContext } from "../session.ts";
 
 /**
- * Asks the user on behalf of a call. A call that runs again after its answer finds the answer in the fold, so nothing
- * is asked twice.
+ * Asks the user on behalf of a call. A call that runs again after it was answered finds the answer in the fold, so
+ * nothing is asked twice.
  */
 
 type Question = Pick<EventData["ask.opened"], "prompt" | "options" | "default"> & { kind: "permission" | "question" };
@@ -65,7 +65,7 @@ const askNow = async (
     sessionID: turn.sessionID,
     callID,
     ...question,
-    // Its time for a person begins when a person is asked.
+    // A person's time to answer begins only when a person is asked.
     ...(first ? { expiresAt: null, passesAt: passesAt(turn.now(), seconds) } : { expiresAt }),
   };
   await turn.record([...facts, { type: "ask.opened", data }]);

@@ -15,7 +15,7 @@ import type { SessionContext, AgentSession } from "../session.ts";
 
 type Decided = EventData["permission.decided"];
 
-/** What is asked, in Markdown: a command or path as code, whatever stands in it. */
+/** The question, in Markdown: a command or path is shown as code, whatever characters it contains. */
 const asking = (tool: string, subject: string): string => {
   const mark = "`".repeat(1 + Math.max(0, ...(subject.match(/`+/g) ?? []).map(({ length }) => length)));
   const pad = /^`|`$/.test(subject) ? " " : "";
@@ -52,7 +52,8 @@ export const checkPermission = async (
 ): Promise<ToolResult | undefined> => {
   const { tool } = request;
   const verdict = decide(session.rules, request);
-  // An ask opened under rules that have changed since: its answer still counts, unless the new rules deny the call.
+  // An ask may have been opened under rules that have changed since: its answer still counts, unless the new rules deny
+  // the call.
   const wasAsked = session.state().asks.some((open) => open.callID === callID && open.kind === "permission");
   if (verdict.rule === null && !wasAsked) return undefined;
   const { rule, origin, subject } =
@@ -115,14 +116,14 @@ const whose = {
   default: "A rule of the service",
 };
 
-/** Web access under the permission rules: the target of a redirect is decided on like the first address. */
+/** Web access under the permission rules: the target of a redirect needs the same permission as the first address. */
 export const restrictWeb = (
   { web, rules }: Pick<AgentSession, "web" | "rules">,
   tool: Tool,
   input: unknown,
 ): AgentSession["web"] => {
   if (web === undefined) return undefined;
-  // Hosts that the call names were decided on (or asked about) with the call.
+  // Hosts that the call names were already decided on (or asked about) with the call.
   const named = new Set(subjectsOf(tool, input, (path) => path).flatMap((one) => ("host" in one ? [one.host] : [])));
   return {
     ...web,
@@ -142,7 +143,8 @@ export const restrictWeb = (
  */
 export const restrictFiles = (session: AgentSession, workspace: Workspace, tool: Tool, input: unknown): Workspace => {
   if (!session.rules.some(isAboutFiles)) return workspace;
-  // Paths that the call names were decided on with the call; a permission that was asked for covers exactly those.
+  // Paths that the call names were already decided on with the call; a permission given by a person covers exactly
+  // those.
   const named = new Set(
     subjectsOf(tool, input, workspace.files.inside).flatMap((subject) => ("path" in subject ? [subject.path] : [])),
   );
@@ -174,7 +176,7 @@ const guarded = (files: Files, rules: PermissionRules, tool: string, named: Read
         `Expected a file that may be ${kind === "read" ? "read" : "changed"}, got "${name}" (rule ${rule})`,
       );
   };
-  // The defaults are about writing alone; a search then need not ask for each file.
+  // The default rules are about writing only, so with them a search need not check each file.
   const reads = rules.some((one) => isAboutFiles(one) && one.rule.name !== "write");
   return {
     ...files,

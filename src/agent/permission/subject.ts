@@ -2,10 +2,10 @@ import type { PermissionSubject } from "../../domain/permission/rule.ts";
 import type { Tool } from "../../tool/tool.ts";
 
 /**
- * What a call is about, for the permission rules. It is derived from the names of the arguments, so that new tools fall
- * under the rules without extra code: `path`, `paths`, `from`, `to` and the files of a `patch` are files, read by tools
- * without an effect on files and written by all others; `command` belongs to the shell, `action` to Git, `url` is a
- * host.
+ * The subjects of a call, for the permission rules. They are derived from the names of the arguments, so that new tools
+ * fall under the rules without extra code: `path`, `paths`, `from`, `to` and the files of a `patch` are files, read by
+ * tools without an effect on files and written by all others; `command` belongs to the shell, `action` to Git, `url` is
+ * a host.
  */
 export const subjectsOf = (
   tool: Pick<Tool, "name" | "effect">,
@@ -22,7 +22,8 @@ export const subjectsOf = (
     ...texts("patch").flatMap(filesOf),
     ...editsOf(given["edits"]),
   ];
-  // What a server's tool does with a path is not known: it may read and write, and is a call of that tool besides.
+  // What an MCP server's tool does with a path is unknown, so the path counts as both read and written, in addition to
+  // the call of the tool itself.
   if (tool.name.startsWith("mcp__"))
     return [
       { kind: "other", words: Object.keys(given).length === 0 ? "" : JSON.stringify(given) },
@@ -41,7 +42,7 @@ export const subjectsOf = (
   return subjects.length === 0 ? [{ kind: "other" }] : subjects;
 };
 
-/** The host of a URL as rules name it. A trailing dot is removed, because it does not make another host. */
+/** The host of a URL as rules name it. A trailing dot is removed, because it does not make a different host. */
 export const hostOf = (url: string): string => {
   const host = URL.parse(url)?.hostname ?? url;
   return host.endsWith(".") ? host.slice(0, -1) : host;

@@ -1,22 +1,25 @@
 /**
- * What a system prompt says otherwise than an earlier one of the same agent: each line with the headings that it is
- * under.
+ * Finds where a system prompt differs from an earlier one of the same agent: each changed line with the headings above
+ * it.
  */
 
 type Line = {
   text: string;
-  /** Of its paragraph, and of the list in a list; the outermost first. */
+  /** The headings of its paragraph and, in a nested list, of that list; the outermost first. */
   under: readonly string[];
 };
 
-/** undefined: nothing. What is the project's own words is not part of either. */
+/**
+ * The changes, worded for the model; undefined: there are none. The project's own words must not be part of either
+ * prompt.
+ */
 export const promptChange = (before: string, now: string): string | undefined => {
   const [told, tells] = [linesOf(before), linesOf(now)];
   const known = new Set(told.map(({ text }) => text));
   const held = new Set(tells.map(({ text }) => text));
   const added = tells.filter(({ text }) => !known.has(text));
   const gone = told.filter((line) => !held.has(line.text) && !added.some((other) => isInPlaceOf(other, line)));
-  // A list in a list is one statement: where it was changed, the part that is new would be taken for all of it.
+  // A nested list is one statement and is shown whole: its changed lines alone would be taken for all of it.
   const lists = new Set([...added, ...gone].flatMap(({ under }) => under[1] ?? []));
   const shown = tells.filter(
     (line) => added.includes(line) || (line.under[1] !== undefined && lists.has(line.under[1])),
@@ -48,8 +51,8 @@ const linesOf = (prompt: string): Line[] =>
   });
 
 /**
- * It says the same thing anew, as another commit that the work begins at: that the old one holds no more goes without
- * saying.
+ * Whether `line` restates what `old` said, such as another commit that the work begins at: that the old line no longer
+ * holds then goes without saying.
  */
 const isInPlaceOf = (line: Line, old: Line): boolean =>
   line.under.length === 1 &&
@@ -57,11 +60,11 @@ const isInPlaceOf = (line: Line, old: Line): boolean =>
   line.under[0] === old.under[0] &&
   subjectOf(line.text) === subjectOf(old.text);
 
-/** What stands before a line's colon, otherwise its first words. */
+/** The text before a line's colon, otherwise the line's first words. */
 const subjectOf = (text: string): string =>
   /^- ([^:`]{1,60}):/.exec(text)?.[1] ?? text.split(" ").slice(0, 4).join(" ");
 
-/** Each heading once, before the first line that is under it. */
+/** The lines with their headings; each heading once, before its first line. */
 const underHeadings = (lines: readonly Line[]): string => {
   const texts: string[] = [];
   let open: readonly string[] = [];

@@ -1,6 +1,4 @@
-/**
- * Whoever judges the whole of a Mission: what it knows of the trade. What is to be judged stands in the Task's request.
- */
+/** The instructions for the agent that judges a whole Mission. What to judge is in the Task's request. */
 export const judgeInstructions = `You judge whether a goal has been reached, for somebody who will rely on it without looking. You took no part in the work, and you change nothing.
 
 How you work

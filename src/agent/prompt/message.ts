@@ -7,8 +7,8 @@ import type { Blobs } from "../../store/store.ts";
 import { fitted, shareRoom } from "../../tool/result.ts";
 
 /**
- * Builds what the model reads: the conversation with its long texts loaded from blobs. From turn to turn only the end
- * changes, so that providers can cache the prefix.
+ * Builds the messages that the model reads: the conversation with its long texts loaded from blobs. Only the end
+ * changes from turn to turn, so that providers can cache the prefix.
  */
 
 const wrapUp =
@@ -55,7 +55,7 @@ export const createPrompts = (blobs: Blobs, window = Number.POSITIVE_INFINITY, f
   };
   return {
     all,
-    /** `words`: a demand of the service's, appended to this one request. */
+    /** `words`: a demand by the service, appended to this one request. */
     async next(chat: Conversation, last: boolean, words?: string): Promise<PromptMessage[]> {
       const messages = await all(messagesOf(chat));
       const say = (messageID: string, text: string) =>
@@ -76,7 +76,8 @@ const load = async (message: ChatMessage, blobs: Blobs, window: number, filed: b
       const files = await Promise.all(
         message.attachments.map(async (ref, index) => ({
           ...(await loadFile(ref, blobs)),
-          // Its own files need not have what came with a message to the Task.
+          // A message that was passed on from the Task has its attachments in the Task's files, not necessarily in
+          // these.
           ...(filed && passed !== true ? { path: paths[index] ?? "" } : {}),
         })),
       );

@@ -9,7 +9,7 @@ import { housePart } from "./common-rules.ts";
 import { pillarOf } from "./pillar.ts";
 
 /**
- * The system prompt of a Task's agent: instructions, teammates, what is known of the Task and its project, skills,
+ * The system prompt of a Task's agent: its instructions, its teammates, facts about the Task and its project, skills,
  * conventions.
  */
 export const systemOf = (
@@ -34,16 +34,16 @@ const squadPart = (teammates: readonly Teammate[]): string =>
     ? ""
     : `Your squad, for \`delegate\`\n${teammates.map(({ name, description }) => `- ${name}: ${description}`).join("\n")}`;
 
-/** It answers for the Task; a program from outside does so alone. */
+/** Whether the agent answers for the Task; an external program always does, because it works alone. */
 const leads = ({ name, runtime }: AgentSpec): boolean => name === "orchestrator" || runtime !== undefined;
 
-/** It finds something out for others, judges, or makes a squad: the result of the Task is not its to make. */
+/** Whether the agent may not change the Task's result: it finds something out for others, judges, or makes a squad. */
 const changesNothing = (agent: AgentSpec, { production, judges }: TaskState): boolean =>
   production !== null ||
   judges ||
   (!leads(agent) && agent.delegates.length === 0 && !agent.tools.some((tool) => editingTools.has(tool)));
 
-/** A program from outside has commands of its own. */
+/** Whether the agent can run commands; an external program has commands of its own. */
 const runsCommands = ({ tools, runtime }: AgentSpec): boolean =>
   runtime !== undefined || tools.some((tool) => commandTools.includes(tool));
 
@@ -98,13 +98,13 @@ const taskPart = (agent: AgentSpec, state: TaskState, facts: Facts): string => {
   return lines.join("\n");
 };
 
-/** Below this, in tokens, a window is one to plan with. */
+/** In tokens: an agent with a smaller window is told its size, so that it can plan with it. */
 const smallWindow = 100_000;
 
-/** 1,234,567. The first use of a locale holds up the service for 50 ms. */
+/** Formats as 1,234,567. `toLocaleString` would hold up the service for 50 ms at its first use. */
 const grouped = (count: number): string => String(count).replaceAll(/\B(?=(?:\d{3})+$)/g, ",");
 
-/** What there is for the whole Task. */
+/** The budget of the whole Task, and the model's window if it is small. */
 const boundsOf = ({ budget }: TaskState, { window = smallWindow }: Facts): string[] => {
   const { maxTokens, maxCostUSD, maxMinutes, maxSteps } = budget ?? {};
   const caps = [
@@ -119,7 +119,7 @@ const boundsOf = ({ budget }: TaskState, { window = smallWindow }: Facts): strin
   ];
 };
 
-/** What the service can run of them, and what it cannot. */
+/** The project's own commands: those that the service can run, and those that it cannot, with the cause. */
 const commandsOf = ({ detected, blocked = {}, red = {}, own = [] }: Facts, reads: boolean): string => {
   const named = (kinds: readonly (keyof Facts["detected"])[]) =>
     kinds.map((kind) => `${kind} = \`${detected[kind]}\``).join(", ");
@@ -166,7 +166,7 @@ const skillPart = ({ project, skills: own = [] }: Facts): string => {
     .join("\n\n");
 };
 
-/** Characters of the paths that are named. */
+/** Longest list of folders that is named, in characters. */
 const nestedRoom = 400;
 
 const guidePart = ({ project }: Facts): string => {

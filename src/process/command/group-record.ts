@@ -43,7 +43,7 @@ export const createGroupRecord = (folder: string, log: Log): GroupRecord => {
       fd ??= open();
       bytes += writeSync(fd, line);
     } catch (error) {
-      // Without a record, the mark in the environment still finds its processes.
+      // Without a record, the mark in the environment still identifies the processes.
       log.warn({ error: messageOf(error) }, "process group could not be recorded");
     }
   };
@@ -76,8 +76,7 @@ type Group = { pgid: number; started: string; taskID: string };
 const parse = (text: string): { boot: string; groups: Map<number, Group> } => {
   const groups = new Map<number, Group>();
   let boot = "-";
-  // A last line without a newline was being written when the service died, so its numbers may be cut short: it is
-  // ignored.
+  // The service died while it wrote a last line without a newline, so its numbers may be cut short: it is ignored.
   for (const line of text.slice(0, text.lastIndexOf("\n") + 1).split("\n")) {
     const [kind, first = "", started = "", taskID = ""] = line.split(" ");
     if (kind === "boot") boot = first;
@@ -87,14 +86,14 @@ const parse = (text: string): { boot: string; groups: Map<number, Group> } => {
   return { boot, groups };
 };
 
-/** Whether the service process that began the record is still alive. */
+/** Whether the service process that created the record is still alive. */
 const ownerLives = (file: string): boolean => {
   const [pid = "", started = ""] = file.split("-");
   return statOf(pid)?.started === started;
 };
 
 /**
- * The living members of a recorded group. While one lives, its number is not given to another process, so a leader with
+ * The living members of a recorded group. While any lives, its number is not given to another process, so a leader with
  * a different start time means that the group is long gone.
  */
 const members = ({ pgid, started }: Group): number[] => {
@@ -109,7 +108,8 @@ const members = ({ pgid, started }: Group): number[] => {
 };
 
 /**
- * Ends the groups on record of dead service processes and deletes their records. Resolves to the ended groups, by Task.
+ * Kills the recorded groups of dead service processes and deletes their records. Resolves to the killed groups, by
+ * Task.
  */
 export const endRecordedGroups = async (folder: string, own: string, log: Log): Promise<Map<string, number[]>> => {
   const killed = new Map<string, number[]>();

@@ -14,18 +14,18 @@ export type HoldOptions = {
   boxes: Pick<SandboxPool, "hold">;
   live: ReadonlySet<LiveCommand>;
   /**
-   * Whether a process with this mark is a Task's. Sandboxes hold what is in them, and groups their processes, whatever
-   * marks these have.
+   * Whether a process with this mark belongs to a Task. In addition, holding a sandbox stops everything in it, and
+   * holding a group all its processes, whatever their marks.
    */
   holds: (mark: string) => boolean;
 };
 
-/** A command that was just being started is stopped by the second look. */
+/** A command that was just being started is stopped by the second pass, after this many milliseconds. */
 const againMs = 100;
 
 export const createHold = ({ boxes, live, holds }: HoldOptions): Hold => {
   let held: PromiseWithResolvers<void> | undefined;
-  /** One after the other, lest a process is stopped after it was let go. */
+  /** Changes run one after the other, so that no process is stopped after it was released. */
   let told: Promise<void> = Promise.resolve();
 
   const holdTimes = (now: boolean): void => {

@@ -9,20 +9,20 @@ import type { Line } from "./line.ts";
 
 const stderrBytes = 8 * 1024;
 
-/** How long after its line was cut it may take to end by itself, in milliseconds. */
+/** How long a program may take to end by itself after its line is cut, in milliseconds. */
 const cutMs = 10_000;
 
-/** How long its pipes may stay open once all of its processes are gone. */
+/** How long its pipes may stay open after all of its processes are gone, in milliseconds. */
 const lastDrainMs = 500;
 
 type Streamed = ChildProcess & { stdin: Writable; stdout: Readable; stderr: Readable };
 
-/** Where there are too many open files, a process that did not start has no streams either. */
+/** When too many files are open, a process that did not start has no streams either. */
 const hasStreams = (child: ChildProcess): child is Streamed => Boolean(child.stdin && child.stdout && child.stderr);
 
 /**
- * Starts the command in its own process group. `line`: what it ends by, where a signal ends no more than its messenger.
- * `ended` is called once the group is gone.
+ * Starts the command in its own process group. `line`: what ends the program where killing the process group would kill
+ * only the engine's client. `ended` is called once the group is gone.
  */
 export const startInteractive = (
   start: {
@@ -44,7 +44,7 @@ export const startInteractive = (
     { filter, markFile },
   );
   if (!hasStreams(child)) {
-    // Its error is that of the throw.
+    // The error event says nothing beyond the error thrown below.
     child.once("error", () => {});
     throw new Error(`Expected ${file} to start, got no descriptors for its input and output`);
   }
@@ -65,7 +65,7 @@ export const startInteractive = (
   child.stderr.on("data", (chunk: Buffer) => {
     tail = `${tail}${chunk.toString("utf8")}`.slice(-stderrBytes);
   });
-  // A broken pipe is noticed as the end of its output.
+  // A broken pipe is noticed by the end of the program's output.
   child.stdin.on("error", () => {});
   const { promise: gone, resolve } = Promise.withResolvers<void>();
   const { promise: closed, resolve: close } = Promise.withResolvers<void>();

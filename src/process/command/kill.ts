@@ -2,15 +2,15 @@ import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { setImmediate as turnOver, setTimeout as wait } from "node:timers/promises";
 
 /**
- * How a later service process ends the commands of one that died: by a record of live process groups, and by the mark
- * (SERVICE_RUN_ID) that every descendant carries in its environment, and without a sandbox also as an open file. The
- * record needs no fsync: a machine that goes down ends the processes too. Without /proc only recorded groups of the
- * running service can be ended.
+ * How a later service process kills the commands of one that died: by a record of live process groups, and by the mark
+ * (SERVICE_RUN_ID) that every descendant carries in its environment and, without a sandbox, also as an open file. The
+ * record needs no fsync, because a machine that goes down ends the processes too. Without /proc only recorded groups of
+ * the running service can be killed.
  */
 
 export { wait };
 
-/** Sends a process group a signal. False: it does not exist. */
+/** Sends a signal to a process group. Returns false if the group does not exist. */
 export const signalGroup = (pgid: number, signal: "SIGKILL" | "SIGSTOP" | "SIGCONT"): boolean => {
   try {
     process.kill(-pgid, signal);
@@ -24,7 +24,10 @@ export const killGroup = (pgid: number): boolean => signalGroup(pgid, "SIGKILL")
 
 type Stat = { pgid: number; session: number; started: string; zombie: boolean };
 
-/** Parses /proc/<pid>/stat. The command in parentheses may contain anything, so the line is split at the last one. */
+/**
+ * Parses /proc/<pid>/stat. The command in parentheses may contain anything, so the line is split at the last
+ * parenthesis.
+ */
 export const statOf = (pid: number | string): Stat | undefined => {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, "latin1");
@@ -53,15 +56,15 @@ const name = "SERVICE_RUN_ID=";
 const nameBytes = Buffer.from(name);
 
 /**
- * Where commands without a sandbox get a file to know them by: `folder`/<rest>, unlinked, for the mark
- * `runID`/<rest>. `since`: no older process is looked at, in the kernel's ticks since it started.
+ * The files by which commands without a sandbox are recognised: a command with the mark `runID`/<rest> holds open
+ * `folder`/<rest>, which is unlinked. `since`: older processes are not examined, in the kernel's ticks since boot.
  */
 export type MarkFiles = { folder: string; runID: string; since: number };
 
 export const markFileOf = ({ folder, runID }: MarkFiles, mark: string): string =>
   `${folder}/${encodeURIComponent(mark.slice(runID.length + 1))}`;
 
-/** By its open files; undefined as for `markOf`. */
+/** The mark of a process by its open files; undefined as for `markOf`. */
 export const heldMarkOf = (pid: string, { folder, runID, since }: MarkFiles): string | undefined => {
   if (Number(statOf(pid)?.started ?? 0) < since) return undefined;
   for (const target of openFilesOf(pid)) {
@@ -71,7 +74,7 @@ export const heldMarkOf = (pid: string, { folder, runID, since }: MarkFiles): st
   return undefined;
 };
 
-/** Where its descriptors lead; those that are closed while they are read are left out. */
+/** The targets of the process's descriptors; those that are closed during the read are left out. */
 const openFilesOf = (pid: string): string[] => {
   try {
     return readdirSync(`/proc/${pid}/fd`).flatMap((fd) => {
@@ -100,8 +103,8 @@ export const markOf = (pid: string): string | undefined => {
 };
 
 /**
- * Sends every process with a matching mark a signal that it survives; one forked during a pass is found by the next.
- * Yields to other work in between.
+ * Sends every process with a matching mark a signal that it survives; a process forked during a pass is found by the
+ * next pass. Yields to other work in between.
  */
 export const signalMarked = async (fits: (mark: string) => boolean, signal: "SIGSTOP" | "SIGCONT"): Promise<void> => {
   const told = new Set<string>();
@@ -123,8 +126,9 @@ export const signalMarked = async (fits: (mark: string) => boolean, signal: "SIG
 const maxPasses = 10;
 
 /**
- * Kills every process with a matching mark and waits until none is left; one forked during a pass is found by the next.
- * Gives up after two seconds (a process in uninterruptible sleep). Resolves to the ids of the killed processes.
+ * Kills every process with a matching mark and waits until none is left; a process forked during a pass is found by the
+ * next pass. Gives up after two seconds (a process in uninterruptible sleep). Resolves to the ids of the killed
+ * processes.
  */
 export const killMarked = async (
   fits: (mark: string) => boolean,

@@ -7,20 +7,20 @@ import { closeOthers } from "../runner/init-script.ts";
 import { withoutProxies } from "../sandbox/container.ts";
 
 /**
- * What a program in a container lives by. Whoever started it there is no parent of it, and its standard input is the
- * program's own, which may be deaf to its end. So process 1 also waits for the end of a named pipe that the service
- * alone holds, and that ends with the service however that ends.
+ * A lifeline for a program in a container. The process that started it there is not its parent, and its standard input
+ * belongs to the program, which may ignore its end. So process 1 also waits for the end of a named pipe that only the
+ * service holds open, and that closes with the service however the service ends.
  */
 
 export type Line = { cut(): void };
 
 const nameOf = "line";
 
-/** In the folder of one sandbox. */
+/** Creates the named pipe in the folder of one sandbox. */
 export const layLine = async (folder: string): Promise<Line> => {
   const path = join(folder, nameOf);
   await promisify(execFile)("mkfifo", ["-m", "600", "--", path]);
-  // Also for reading, or opening it would wait for the other side.
+  // Opened also for reading, because opening for writing alone would wait for the other side.
   let held: number | undefined = openSync(path, constants.O_RDWR | constants.O_NONBLOCK);
   return {
     cut() {
@@ -32,14 +32,18 @@ export const layLine = async (folder: string): Promise<Line> => {
 
 const plain = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
-/** The program's environment as a file of shell: an engine would keep what it was given where others read it. */
+/**
+ * The program's environment as a shell file: an engine would store variables passed to it where others can read them.
+ */
 export const exportsOf = (env: Readonly<Record<string, string>>): string =>
   Object.entries(env)
     .filter(([name]) => plain.test(name))
     .map(([name, value]) => `export ${name}=${shellQuote(value)}\n`)
     .join("");
 
-/** Process 1: ends as the program does, or at once when the line is cut or who waits for that is gone. */
+/**
+ * Process 1: ends when the program does, or at once when the line is cut or the process that waits for that is gone.
+ */
 export const lineScript = (io: string): string => `${closeOthers}
 unset LC_ALL
 ${withoutProxies}

@@ -4,11 +4,14 @@ import { hostname } from "node:os";
 import { errorCode } from "../../error.ts";
 import { statOf } from "./kill.ts";
 
-/** Whether a process that left its mark somewhere still lives. A process id alone may be another's by now. */
+/** Tells whether a process that left its mark in a file still lives. A process id alone may have been reused by now. */
 
 export type ProcessMark = { pid: number; started: string };
 
-/** undefined: it cannot be read now, as without a descriptor, and a mark without it would be that of a dead process. */
+/**
+ * undefined: the start time cannot be read now, for example for lack of a file descriptor; a mark without it would look
+ * like that of a dead process.
+ */
 export const thisProcess = (): ProcessMark | undefined => {
   const stat = statOf(process.pid);
   return stat === undefined && process.platform === "linux"
@@ -16,7 +19,7 @@ export const thisProcess = (): ProcessMark | undefined => {
     : { pid: process.pid, started: stat?.started ?? "" };
 };
 
-/** Where there is no more to read than the id, as without a descriptor, it has to do. */
+/** Where only the id can be read, for example for lack of a file descriptor, the id has to suffice. */
 export const isAlive = ({ pid, started }: ProcessMark): boolean => {
   const stat = statOf(pid);
   if (stat !== undefined) return !stat.zombie && stat.started === started;
@@ -24,7 +27,7 @@ export const isAlive = ({ pid, started }: ProcessMark): boolean => {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    // What a service of this user's wrote has no process of another's.
+    // A mark written by this user's service cannot belong to another user's process.
     return errorCode(error) === "EPERM" && process.platform !== "linux";
   }
 };
@@ -37,7 +40,7 @@ const partOf = (read: () => string): string => {
   }
 };
 
-/** Where process ids mean the same: this machine, or this container of it. */
+/** Identifies where process ids mean the same: this machine, or this container on it. */
 export const processPlace: string = hash(
   "sha256",
   [

@@ -1,7 +1,7 @@
-/** Keeps the head and the tail of a stream of bytes, within a bound. */
+/** Keeps the head and the tail of a stream of bytes, within a limit. */
 export interface BoundedOutput {
   add(chunk: Buffer): void;
-  /** The text, with a line in between that says how much was left out. */
+  /** The text, with a line in the middle that says how much was left out. */
   text(): string;
   dropped(): number;
 }
@@ -46,7 +46,7 @@ export const createBoundedOutput = (keepBytes: number): BoundedOutput => {
       if (rest.length === 0 || tailBound === 0) return;
       tail.push(rest);
       tailBytes += rest.length;
-      // The tail grows to twice its bound before it is cut, so each byte is copied at most twice, whatever the chunk
+      // The tail grows to twice its limit before it is cut, so each byte is copied at most twice, whatever the chunk
       // sizes.
       if (tailBytes > 2 * tailBound) {
         const joined = Buffer.concat(tail);

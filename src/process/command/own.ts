@@ -7,31 +7,31 @@ import { killGroup } from "./kill.ts";
 import { watchProgress } from "./progress.ts";
 
 /**
- * Programs of the service's own that work for Tasks, each in a process group of its own, on record like commands. The
- * runner starts them once it is there, because a spawn stops the event loop for as long as the service is large.
+ * The service's own programs that work for Tasks, each in its own process group, recorded like commands. The runner
+ * starts them once it is up, because a spawn blocks the event loop in proportion to the service's memory.
  */
 
 export type OwnPrograms = {
-  /** `env` identifies the programs of the Task, also to a later service. */
+  /** `env` identifies the Task's programs, also to a later service. */
   tracker(taskID: string, env: Readonly<Record<string, string>>): Tracker;
-  /** Ends those of the Tasks that `isOf` names, undisturbed ones as well where `all` is set. */
+  /** Kills the programs of the Tasks that `isOf` selects; with `all`, undisturbed ones as well. */
   end(isOf: (taskID: string) => boolean, all: boolean): void;
-  /** How many run. */
+  /** The number of running programs. */
   count(): number;
-  /** Milliseconds without progress of each that runs for the Task. */
+  /** Milliseconds without progress, for each program that runs for the Task. */
   idleMsOf(taskID: string): number[];
 };
 
 type Entry = {
   taskID: string;
-  /** undefined: it has not started yet. */
+  /** undefined: the program has not started yet. */
   pid: number | undefined;
   undisturbed: boolean;
   idleMs: () => number;
   killed: "idle" | "interrupted" | undefined;
 };
 
-/** A longer input costs more on its way through the runner than the spawn does. */
+/** A longer input costs more to pass through the runner than the spawn does. */
 const maxInputBytes = 1024 * 1024;
 
 export const createOwnPrograms = (spawner: RunnerClient, record: GroupRecord): OwnPrograms => {
@@ -39,7 +39,8 @@ export const createOwnPrograms = (spawner: RunnerClient, record: GroupRecord): O
   const umask = process.umask();
 
   /**
-   * Where the program is given descriptors or much to read, and as long as there is no runner, the service starts it.
+   * The service starts the program itself if the program gets a descriptor or a long input, and as long as there is no
+   * runner.
    */
   const start = (program: OwnProgram, undisturbed: boolean, listener: OwnListener): void => {
     const input = typeof program.input === "string" ? Buffer.from(program.input) : program.input;
@@ -60,7 +61,7 @@ export const createOwnPrograms = (spawner: RunnerClient, record: GroupRecord): O
         output: (from, chunk) => listener.output(from, chunk),
         exit: (...how) => (end = how),
         close() {
-          // How it ended is unknown where the runner itself is gone; then it may run on.
+          // If the runner itself is gone, how the program ended is unknown, and it may still run.
           if (end[0] === null && end[1] === null && pid !== undefined) killGroup(pid);
           listener.ended(...end);
         },
@@ -123,7 +124,7 @@ export const createOwnPrograms = (spawner: RunnerClient, record: GroupRecord): O
   };
 };
 
-/** Starts a program as a child of this process, in a process group of its own. */
+/** Starts a program as a child of this process, in its own process group. */
 export const startHere = ({ file, args, cwd, env, input }: OwnProgram, listener: OwnListener): OwnProcess => {
   const child = spawn(file, args, {
     cwd,
@@ -137,12 +138,12 @@ export const startHere = ({ file, args, cwd, env, input }: OwnProgram, listener:
   child.once("close", (code, signal) => listener.ended(code, signal));
   if (child.pid !== undefined) listener.started(child.pid);
   if (input !== undefined && typeof input !== "number") {
-    // It may exit before it has read all of its input; its exit code decides.
+    // The program may exit before it has read all of its input; its exit code decides.
     child.stdin?.on("error", () => {});
     child.stdin?.end(input);
   }
   return {
-    // The whole group: helpers that it started would keep the pipes open.
+    // The whole group: helpers that the program started would keep the pipes open.
     kill: () => void (child.pid !== undefined && killGroup(child.pid)),
   };
 };

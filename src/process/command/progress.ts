@@ -2,14 +2,14 @@ import { readFileSync } from "node:fs";
 import { markOf, pids, statOf } from "./kill.ts";
 
 /**
- * Whether processes get anywhere, by the processor time and the bytes that the kernel counts for them. Costs a walk
- * through /proc; without /proc nothing is known, and everything counts as progress.
+ * Tells whether processes make progress, by the processor time and the bytes that the kernel counts for them. Costs a
+ * walk through /proc; without /proc nothing is known, and everything counts as progress.
  */
 
-/** How often a watch looks at most, in milliseconds. The first look at a process comes as late. */
+/** How often a watch looks at most, in milliseconds. The first look also comes after this time. */
 const lookMs = 2500;
 
-/** After so long without progress, in milliseconds, work counts as stalled: it waits for something outside. */
+/** Work without progress for this many milliseconds counts as stalled: it waits for something outside. */
 export const stalledMs = 5000;
 
 const workOf = (pid: string): string => {
@@ -24,15 +24,15 @@ const workOf = (pid: string): string => {
 };
 
 export type Watch = Disposable & {
-  /** Milliseconds since the last progress that was seen. */
+  /** Milliseconds since progress was last seen. */
   idleMs: () => number;
-  /** The processes are held, which is no want of progress. */
+  /** Tells the watch that the processes are held, which does not count as lack of progress. */
   hold: (held: boolean) => void;
 };
 
 /**
- * Watches the processes of a group, or those that carry a mark. `onIdle` is called, at most once, when nothing has
- * moved for `limitMs`.
+ * Watches the processes of a group, or those that carry a mark. `onIdle` is called, at most once, after no progress for
+ * `limitMs`.
  */
 export const watchProgress = (
   whose: { group(): number | undefined } | { mark: string },

@@ -11,7 +11,7 @@ import { startTimeout, type Timeout } from "./timeout.ts";
 
 /** Runs one command, from its start until all of its processes are gone. */
 
-/** A command that runs now. `pid`: that of its process group, undefined in a sandbox; `mark`: its SERVICE_RUN_ID. */
+/** A command that runs now. `pid`: its process group, undefined in a sandbox; `mark`: its SERVICE_RUN_ID. */
 export type LiveCommand = {
   taskID: string;
   /** The name of its separate sandbox, if it has one. */
@@ -21,12 +21,12 @@ export type LiveCommand = {
   /** Ends a command in a sandbox, where process ids mean nothing outside. */
   kill: (() => void) | undefined;
   stop: () => void;
-  /** It goes on while commands are held. */
+  /** The command continues while others are held. */
   unheld: boolean;
-  /** Its processes are held, or go on: its limits stand still meanwhile. */
+  /** Its processes are held or continue: its time limits are suspended meanwhile. */
   hold: (held: boolean) => void;
   gone: Promise<unknown>;
-  /** Milliseconds without progress; undefined where nobody asked to watch it. */
+  /** Milliseconds without progress; undefined unless progress is watched. */
   idleMs: (() => number) | undefined;
 };
 
@@ -42,18 +42,22 @@ export type RunContext = {
   spawner: RunnerClient;
   record: GroupRecord;
   live: Set<LiveCommand>;
-  /** Without a sandbox. */
+  /** How to recognise the processes of commands that run without a sandbox; undefined with one. */
   files: MarkFiles | undefined;
   log: Log;
 };
 
-/** How long a killed group may hold the pipes, in milliseconds, before the search for processes that left it begins. */
+/**
+ * How long, in milliseconds, processes may hold the pipes after their group was killed, before the search for those
+ * that left it begins.
+ */
 const drainMs = 25;
 /**
- * The same where nothing else runs in the sandbox: process 1 kills all that is left there, if late on a busy machine.
+ * The same, if nothing else runs in the sandbox: process 1 then kills everything left there, though late on a busy
+ * machine.
  */
 const sweptMs = 250;
-/** How long after that search the pipes may stay open, in milliseconds, before we stop listening. */
+/** How long, in milliseconds, the pipes may stay open after that search, before we stop listening. */
 const lastDrainMs = 500;
 
 export const runCommand = ({ taskID, mark, command, start }: Request, around: RunContext): Promise<CommandResult> => {
@@ -73,7 +77,7 @@ export const runCommand = ({ taskID, mark, command, start }: Request, around: Ru
     return {
       exitCode: ended === "exit" ? exitCode : null,
       output: text,
-      // Made when it is wanted: a mebibyte of bytes that are no text takes 15 ms.
+      // Computed on demand: for a mebibyte of binary output it takes 15 ms.
       get stdout() {
         return saidErrors ? stdout.text() : text;
       },
@@ -120,7 +124,7 @@ export const runCommand = ({ taskID, mark, command, start }: Request, around: Ru
   entry.idleMs = watch?.idleMs;
   const stop = (why: CommandResult["ended"]) => {
     if (ended === "exit") ended = why;
-    // If it has not started yet, it is ended as soon as it has.
+    // A command that has not started yet is ended as soon as it has.
     if (entry.pid !== undefined) killGroup(entry.pid);
     entry.kill?.();
   };
@@ -129,7 +133,7 @@ export const runCommand = ({ taskID, mark, command, start }: Request, around: Ru
   command.signal.addEventListener("abort", abort, { once: true });
   live.add(entry);
 
-  /** What a listener of the output throws ends the command, and is thrown at whoever runs it. */
+  /** An error thrown by a listener of the output ends the command, and rejects the call that runs it. */
   const pass = (from: "stdout" | "stderr", chunk: Buffer) => {
     if (fault !== undefined) return;
     try {

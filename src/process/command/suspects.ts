@@ -1,12 +1,12 @@
 /**
- * Tasks that may have left processes: of no other need any be looked for. What a command started is gone when it has
- * ended, so a Task stays no longer than until its sandboxes are closed, with nothing of it under way.
+ * The Tasks that may have left processes; no search is needed for any other Task. All processes of a command are gone
+ * when it has ended, so a Task remains here only until its sandboxes are closed while nothing of it is under way.
  */
 export type Suspects = ReturnType<typeof createSuspects>;
 
 export const createSuspects = () => {
   const suspects = new Set<string>();
-  /** Whose interactive programs run, by process. */
+  /** The Task of each running interactive program, by process id. */
   const talking = new Map<number, string>();
   return {
     add: (taskID: string): unknown => suspects.add(taskID),
@@ -14,7 +14,7 @@ export const createSuspects = () => {
     clear: (taskID: string): unknown => suspects.delete(taskID),
     talkBegan: (pid: number, taskID: string): unknown => talking.set(pid, taskID),
     talkEnded: (pid: number): unknown => talking.delete(pid),
-    /** Its sandboxes are closed. `underWay`: a command of it runs. */
+    /** The Task's sandboxes are closed. `underWay`: a command of the Task still runs. */
     closed(taskID: string, underWay: boolean): void {
       if (!underWay && ![...talking.values()].includes(taskID)) suspects.delete(taskID);
     },

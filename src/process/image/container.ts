@@ -10,7 +10,7 @@ import { type Machine, refusing, type Sandbox } from "../sandbox/sandbox.ts";
 import { selfTest } from "../sandbox/self-test.ts";
 import { type Engine, engineEnv, findEngine, inspectImage, type Inspected, type RunEngine } from "./engine.ts";
 
-/** Containers as the sandbox of this machine: what they need of an engine and an image, and whether they hold. */
+/** Containers as the sandbox of this machine: what they need from an engine and an image, and whether they isolate. */
 
 export type ContainerSettings = Machine & {
   reference: string;
@@ -21,7 +21,7 @@ export type ContainerSettings = Machine & {
 const outAt = "/run/sortie/out";
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/** Prints where bash is and the names of all programs, and leaves a copy of bash. */
+/** Prints the path of bash and the names of all programs, and copies bash out. */
 const ask = `bash=$(command -v bash) && cp -- "$(readlink -f "$bash")" ${outAt}/bash && echo "$bash" || exit
 IFS=:; for folder in $PATH; do ls -- "$folder" 2>/dev/null; done; exit 0`;
 
@@ -46,7 +46,7 @@ export const findContainer = async (options: ContainerSettings): Promise<{ sandb
     if (error !== "") return { why: `the image ${wanted} cannot be used: ${error.split("\n").at(-1)?.slice(0, 300)}` };
     const [bash = "", ...names] = output.split("\n");
     const first = join(folder, "bash");
-    // It is whatever the image has put there, and will be mounted.
+    // The file is whatever the image contains there, and will be mounted.
     if (lstatSync(first, { throwIfNoEntry: false })?.isFile() !== true)
       return { why: `the image ${wanted} cannot be used: its bash is no file` };
     chmodSync(first, 0o111);
@@ -98,7 +98,7 @@ export const findContainer = async (options: ContainerSettings): Promise<{ sandb
   return { why: `${engine.file} with the image ${reference}: ${problem}` };
 };
 
-/** Arguments by which what commands write is the service's user's. */
+/** Arguments that make the service's user the owner of the files that commands write. */
 const userOf = async (
   { name, file }: Engine,
   env: Record<string, string>,
@@ -114,6 +114,6 @@ const userOf = async (
     };
   const own = ["--user", `${process.getuid?.() ?? 0}:${process.getgid?.() ?? 0}`];
   if (!rootless) return own;
-  // The root of a rootless docker is the user that it runs as.
+  // Root in a rootless docker is the user that docker runs as.
   return name === "podman" ? ["--userns", "keep-id", ...own] : ["--user", "0:0"];
 };

@@ -1,17 +1,19 @@
 import type { Machine } from "../sandbox/sandbox.ts";
 import { findProgram } from "../sandbox/sandbox.ts";
 
-/** podman or docker, as far as it is asked for images. No container of it is ever started. */
+/** podman or docker, as a source of images; for that, no container is started. */
 
 export type Engine = { name: "podman" | "docker"; file: string };
 
-/** Runs a program on this machine. `error`: empty where it ended with 0. */
+/** Runs a program on this machine. `error` is empty if the program exited with 0. */
 export type RunEngine = (
   argv: readonly string[],
   env: Record<string, string>,
 ) => Promise<{ output: string; error: string }>;
 
-/** What an engine reads of the service's environment: where it keeps its images, and where its daemon is. */
+/**
+ * The variables of the service's environment that an engine uses: where it keeps its images, and where its daemon is.
+ */
 const names =
   /^(?:HOME|USER|LOGNAME|PATH|LANG|TMPDIR|XDG_.*|DOCKER_.*|CONTAINERS?_.*|REGISTRY_AUTH_FILE|DBUS_SESSION_BUS_ADDRESS)$/;
 
@@ -22,7 +24,7 @@ export const engineEnv = (env: Readonly<Record<string, string | undefined>>): Re
 
 const engines = ["podman", "docker"] as const;
 
-/** The first that answers; or why there is none, with the remedy. */
+/** The first engine that answers; or why there is none, with the remedy. */
 export const findEngine = async (
   env: NonNullable<Machine["env"]>,
   run: RunEngine,
@@ -39,9 +41,9 @@ export const findEngine = async (
   return { why: `${why}. Install podman (Debian, Ubuntu: apt install podman), or start docker` };
 };
 
-/** Of all variables of an image: each command is started with them. */
+/** For all variables of an image together: each command is started with them. */
 const mostCharacters = 64 * 1024;
-/** Each program is looked for in all of them. */
+/** Each program is searched for in all folders of the PATH. */
 const mostFolders = 64;
 
 const problemOf = (given: readonly string[]): string | undefined => {
@@ -54,7 +56,7 @@ const problemOf = (given: readonly string[]): string | undefined => {
 
 export type Inspected = { id: string; env: string[]; bytes: number };
 
-/** What an engine has under a name; undefined: nothing, or no image for this machine. */
+/** The engine's image of this name; or why there is none, or none for this machine. */
 export const inspectImage = async (
   { file }: Engine,
   reference: string,

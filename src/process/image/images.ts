@@ -12,26 +12,26 @@ import { type Image, inImage } from "../sandbox/image-root.ts";
 import { type Engine, engineEnv, findEngine, type Inspected, inspectImage, type RunEngine } from "./engine.ts";
 
 /**
- * The images that commands run in. An engine gives the files of one, once: they are unpacked below the data folder, in
- * a sandbox, because nobody knows what is in them, and kept by the image's id. No container is started, so none can be
- * left.
+ * The images that commands run in. An engine exports the files of an image once; they are unpacked below the data
+ * folder, in a sandbox because their content is untrusted, and kept under the image's id. No container is started, so
+ * none can be left over.
  */
 
 export type ImagesOptions = {
   /** Below the data folder. */
   folder: string;
   env: Readonly<Record<string, string | undefined>>;
-  /** Runs a program of this machine's for as long as it takes. */
+  /** Runs a program of this machine without a time limit, as long as it makes progress. */
   runEngine: RunEngine;
-  /** Runs a command in a sandbox over this machine's files. */
+  /** Runs a command in a sandbox on this machine's files. */
   run: (command: Command, place: SandboxPlace) => Promise<CommandResult>;
-  /** Whether the sandbox holds over these files; otherwise what is wrong. */
+  /** Resolves to what is wrong with the sandbox's isolation over these files; undefined: it holds. */
   test: (image: Image) => Promise<string | undefined>;
   removeTree: RemoveTree;
   log: Log;
 };
 
-/** Removes a folder whatever is in it: folders deeper than a path is long, or closed to their owner. */
+/** Removes a folder whatever it contains: nesting deeper than a path may be long, folders closed to their owner. */
 export type RemoveTree = (path: string) => Promise<void>;
 
 export type Images = {
@@ -39,7 +39,7 @@ export type Images = {
   open(reference: string): Promise<Image>;
 };
 
-/** An image that no Task has used for so long is removed. */
+/** An image that no Task has used for this long is removed. */
 const keptMs = 30 * 24 * 3_600_000;
 const unpackMs = 20 * 60_000;
 
@@ -50,8 +50,8 @@ const tarAt = "/run/sortie/image.tar";
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /**
- * Devices are nobody's here, and neither are owners and the right to run as one. What is mounted over a file has to
- * find it. A user without a name is refused by programs such as ssh.
+ * Leaves out devices, owners and set-user-ID bits, which have no use here. Files that something is mounted over must
+ * exist. The user gets a name, because programs such as ssh refuse one without.
  */
 const unpack = `umask 022
 tar -xf ${tarAt} --no-same-owner --no-same-permissions --exclude=dev --exclude=proc --exclude=sys --exclude=./dev --exclude=./proc --exclude=./sys || exit
@@ -72,7 +72,7 @@ export const createImages = ({ folder, env, runEngine, run, test, removeTree, lo
   );
   const atOnce = new Map<string, Promise<Image>>();
 
-  /** What a killed service left of a container is of this name, and removed first: it was never started. */
+  /** A container that a killed service left behind has this name and is removed first; it was never started. */
   const exported = async ({ file }: Engine, { id }: Inspected, to: string): Promise<void> => {
     const own = createHash("sha256").update(folder).digest("hex").slice(0, 12);
     const name = `sortie-${own}-${id.slice(0, 12)}`;
@@ -120,7 +120,7 @@ export const createImages = ({ folder, env, runEngine, run, test, removeTree, lo
       if (bash === undefined) throw new Error("it has no bash, which commands are run with");
       const first = join(part, "bash");
       const own = join(root, inImage(root, bash) ?? "");
-      // A pipe in its place would be waited for, and a file of any length be copied.
+      // A pipe in its place would block the copy, and a file may have any length.
       const stats = lstatSync(own);
       if (!stats.isFile() || stats.size > mostBash) throw new Error(`its ${bash} is no program of at most 64 MiB`);
       await copyFile(own, first);

@@ -1,7 +1,7 @@
 import type { Tracker } from "../process.ts";
 import type { RunEngine } from "./engine.ts";
 
-/** An engine's program, with the service's own: it ends with the service, and is found by the next one. */
+/** Runs an engine's program as one of the service's own: it ends with the service, and the next service finds it. */
 
 const idleMs = 120_000;
 const mostBytes = 4 * 1024 * 1024;

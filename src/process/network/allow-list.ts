@@ -2,8 +2,8 @@ import { isIP } from "node:net";
 import { isPublic } from "../../outbound/address.ts";
 
 /**
- * What commands may reach: nothing (false), everything (true), or the hosts of a list, as `host`, `*.host`, `host:port`
- * or `[address]:port`.
+ * The network access of commands: none (false), everything (true), or the hosts of a list, as `host`, `*.host`,
+ * `host:port` or `[address]:port`.
  */
 export type Network = boolean | readonly string[];
 
@@ -15,12 +15,16 @@ const parsed = (text: string): Entry => {
   return { host, below: found?.[1] !== undefined, port: found?.[3] === undefined ? undefined : Number(found[3]) };
 };
 
-/** Whether a host and port are named; if so, which of its addresses may be connected to. undefined: not named. */
+/**
+ * Judges whether a list names a host and port. Returns which of its addresses may be connected to; undefined: not
+ * named.
+ */
 export type Judge = (host: string, port: number) => ((address: string) => boolean) | undefined;
 
 /**
- * An entry without a port is for 80 and 443 of public addresses. What is inside (this machine, its network) is reached
- * only where the operator has named its port, or the address itself: a name of somebody else's could lead anywhere.
+ * An entry without a port covers ports 80 and 443 of public addresses. Internal addresses (this machine, its network)
+ * are reachable only if the operator named the port, or the address itself: someone else's host name could resolve to
+ * anything.
  */
 export const judgeOf = (list: readonly string[]): Judge => {
   const entries = list.map(parsed);

@@ -2,12 +2,12 @@ import { spawn } from "node:child_process";
 import { connect, createServer } from "node:net";
 
 /**
- * A process of its own that has no network but a loopback interface: it listens there for the sandbox that it opens in
- * the same place, and passes every connection on to the socket of a proxy. It stands outside of the sandbox, so that no
- * command can end it, take its place or see the socket.
+ * A separate process with no network but a loopback interface: it listens there on behalf of the sandbox that it opens
+ * in the same network namespace, and passes every connection on to the socket of a proxy. It runs outside of the
+ * sandbox, so that no command can end it, take its place or see the socket.
  *
- * Arguments: the socket, the port, how many descriptors the sandbox is given, then its command line. No imports but
- * Node's: it is read as it is.
+ * Arguments: the socket, the port, how many descriptors the sandbox gets, then the sandbox's command line. Imports only
+ * Node's modules, because the file is run as it is.
  */
 
 const [socketPath = "", port = "", descriptors = "3", file = "", ...args] = process.argv.slice(2);

@@ -10,12 +10,12 @@ import type { Log } from "../../log.ts";
 import { type Judge, judgeOf } from "./allow-list.ts";
 
 /**
- * The proxies through which commands with an allow list reach what it names, and nothing else: one on a Unix socket for
- * each list. A name is resolved here, once, and the connection goes to an address that was judged. It passes bytes on
- * and does not look into TLS: what a named host leads on to is that host's to answer for.
+ * The proxies through which commands with an allow list reach the hosts that it names, and no others: one proxy on a
+ * Unix socket for each list. A name is resolved here, once, and the connection goes to an address that was judged. The
+ * proxy passes bytes on and does not inspect TLS: each named host is responsible for whatever it forwards to.
  */
 export type Proxies = {
-  /** The socket of the proxy for this list, which listens from now on. */
+  /** The socket of the proxy for this list; it listens from now on. */
   socketFor(list: readonly string[]): string;
   close(): void;
 };
@@ -31,7 +31,7 @@ class Refused extends Error {}
 
 export const createProxies = ({ log, resolve = lookUp }: { log: Log; resolve?: Resolve }): Proxies => {
   const open = new Map<string, { server: Server; path: string }>();
-  /** Of its own, because the path of a socket may have some 100 characters. */
+  /** A temporary folder, because the path of a socket is limited to about 100 characters. */
   let folder: string | undefined;
   return {
     socketFor(list) {
@@ -59,7 +59,7 @@ export const createProxies = ({ log, resolve = lookUp }: { log: Log; resolve?: R
   };
 };
 
-/** Connects to a host that is named; rejects with `Refused`, or with what kept it. */
+/** Connects to a host that the list names; rejects with `Refused`, or with the error of the connection. */
 const reach = async (judge: Judge, resolve: Resolve, host: string, port: number): Promise<Socket> => {
   const allowed = judge(host, port);
   if (allowed === undefined) throw new Refused(`${host}:${port} is not among the hosts that this project may reach`);
@@ -134,7 +134,7 @@ const answerTo = (error: unknown): [status: string, why: string] =>
     ? ["403 Forbidden", `Sortie: ${error.message}.`]
     : ["502 Bad Gateway", `Sortie: ${messageOf(error)}.`];
 
-/** What is of one connection only, and is not passed on. */
+/** Headers of a single connection, which are not passed on. */
 const hops = new Set(
   "connection proxy-connection keep-alive proxy-authorization proxy-authenticate te trailer transfer-encoding upgrade host".split(
     " ",
@@ -144,13 +144,13 @@ const hops = new Set(
 const headersOf = ({ headers }: IncomingMessage) =>
   Object.fromEntries(Object.entries(headers).filter(([name]) => !hops.has(name)));
 
-/** Throws where it is none that an answer can have. */
+/** Throws for a status that cannot be passed on in a response. */
 const statusOf = ({ statusCode = 0 }: IncomingMessage): number => {
   if (statusCode >= 200 && statusCode <= 599) return statusCode;
   throw new Error(`expected a status from 200 to 599, got ${statusCode}`);
 };
 
-/** A request of plain http, with the whole address in its first line. */
+/** Forwards a request of plain http, with the absolute URL in its first line. */
 const forward = async (judge: Judge, resolve: Resolve, incoming: IncomingMessage, response: ServerResponse) => {
   const refuse = (status: string, why: string) => {
     if (response.headersSent) return response.destroy();
@@ -166,11 +166,11 @@ const forward = async (judge: Judge, resolve: Resolve, incoming: IncomingMessage
     return refuse(...answerTo(error));
   }
   const outgoing = request({
-    // Without an agent, which Node then does: a pool would know connections by another name than what was judged.
+    // With `createConnection` Node uses no agent: a pool could reuse a connection that was judged under another name.
     createConnection: () => socket,
     method: incoming.method,
     path: `${pathname}${search}`,
-    // Which host it is for is what was judged, whatever the client writes there.
+    // The Host header names the host that was judged, whatever the client sent.
     headers: { ...headersOf(incoming), host, connection: "close" },
   });
   outgoing.once("response", (answer) => {
@@ -180,10 +180,10 @@ const forward = async (judge: Judge, resolve: Resolve, incoming: IncomingMessage
       answer.destroy();
       return refuse("502", `Sortie: ${messageOf(error)}.`);
     }
-    // One that breaks off breaks off here, too: nobody waits for the rest.
+    // A response that breaks off is broken off here, too: nobody waits for the rest.
     return pipeline(answer, response, () => {});
   });
-  // Node tells nobody of one that was not asked for.
+  // Without a listener, Node would not report an upgrade that was not requested.
   outgoing.once("upgrade", () => {
     socket.destroy();
     refuse("502", "Sortie: expected an answer, got another protocol.");

@@ -7,19 +7,19 @@ import { closeOthers } from "./init-script.ts";
 import { type SandboxNews, createReader, frameOf, frames, type Open, type Start } from "./frame.ts";
 
 /**
- * Starts commands, and programs of the service's own, through the runner, a small process of ours that is started with
- * the first command.
+ * Starts commands, and the service's own programs, through the runner: a small process that is started with the first
+ * command.
  */
 
 export type Listener = {
-  /** undefined: it runs in a sandbox, where process ids mean nothing outside. */
+  /** undefined: the command runs in a sandbox, where process ids mean nothing outside. */
   started(pid: number | undefined): void;
   output(from: "stdout" | "stderr", chunk: Buffer): void;
   /** The shell has exited. `code` null: by `signal`, or unknown (both null) because the runner itself was ended. */
   exit(code: number | null, signal: NodeJS.Signals | null): void;
   /** All processes that held the command's pipes are gone; the last call. */
   close(): void;
-  /** It could not be started; the last call. */
+  /** The command could not be started; the last call. */
   failed(message: string): void;
   /** Its sandbox ended before the command began; the last call. */
   lost(): void;
@@ -28,27 +28,27 @@ export type Listener = {
 export interface RunnerClient {
   /**
    * `drop` stops listening to a command whose pipes stay open; `kill` ends the group of a command in a sandbox; `input`
-   * is the whole standard input of a program of the service's own.
+   * is the complete standard input of one of the service's own programs.
    */
   start(start: Start, listener: Listener): { drop(): void; kill(): void; input(bytes: Uint8Array): void };
-  /** Whether a start costs no start of the runner itself. */
+  /** Whether the runner is up, so that a start does not have to start it first. */
   isUp(): boolean;
   /** Opens a sandbox; commands may be started in it at once. */
   open(open: Open, hear: (news: SandboxNews) => void): void;
   /** Ends a sandbox with everything in it; its `hear` is called when it is gone. */
   shut(box: string): void;
-  /** Stops everything in a sandbox where it is, or lets it go on. */
+  /** Stops everything in a sandbox where it is, or lets it continue. */
   hold(box: string, held: boolean): void;
   close(): void;
 }
 
 /**
- * Without descriptors it does not start and has no streams; its error comes as an event, and the next command tries
- * again.
+ * When file descriptors run out, the runner does not start and has no streams; its error arrives as an event, and the
+ * next command tries again.
  */
 type Runner = ChildProcess;
 
-/** Parts of an input let the frames of others between them. */
+/** A long input is sent in parts, so that other frames can be sent between them. */
 const partBytes = 64 * 1024;
 
 const script = entryPoint("process/runner/main");
@@ -57,7 +57,7 @@ export const createRunnerClient = (log: Log): RunnerClient => {
   const boxes = new Map<string, (news: SandboxNews) => void>();
   const listeners = new Map<number, Listener>();
   let runner: Runner | undefined;
-  /** The runner that has said that it is there. */
+  /** The runner, once it has reported that it is ready. */
   let ready: Runner | undefined;
   let isClosed = false;
   let serial = 0;
@@ -77,7 +77,7 @@ export const createRunnerClient = (log: Log): RunnerClient => {
         try {
           hear(type, id, payload);
         } catch (error) {
-          // The frames are of all commands: what one listener throws is not the others'.
+          // The frames belong to all commands: an error thrown by one listener must not affect the others.
           log.error({ err: error, type }, "a listener to the command runner failed");
         }
     });

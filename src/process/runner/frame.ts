@@ -4,20 +4,23 @@ export const frames = {
   /** To the runner: start a command (JSON of `Start`); stop listening to it. */
   start: 1,
   drop: 2,
-  /** To the runner: open a sandbox (JSON of `Open`); end it with everything in it (its name); kill a command in one. */
+  /**
+   * To the runner: open a sandbox (JSON of `Open`); end it with everything in it (its name); kill a command in a
+   * sandbox.
+   */
   open: 9,
   shut: 10,
   kill: 11,
-  /** To the runner: stop all processes of a sandbox where they are; let them go on (its name). */
+  /** To the runner: stop all processes of a sandbox where they are; let them continue (its name). */
   hold: 14,
   letGo: 15,
-  /** To the runner: a part of the standard input of a program of the service's own; empty: its end. */
+  /** To the runner: a part of the standard input of one of the service's own programs; empty: its end. */
   input: 16,
-  /** From the runner: it is there (id 0). */
+  /** From the runner: it is ready (id 0). */
   ready: 17,
   /**
-   * From the runner: process id, outputs, exit code or the name of the signal, pipes closed, why it could not be
-   * started.
+   * From the runner: process id, outputs, exit code or the name of the signal, pipes closed, why the command could not
+   * be started.
    */
   started: 3,
   stdout: 4,
@@ -40,11 +43,11 @@ export type Start = {
   env: Record<string, string>;
   /** Name of the sandbox to run in; `cwd` is then a path inside it. */
   box?: string;
-  /** In a sandbox: its processes are made for it alone, when it comes. */
+  /** In a sandbox: start new processes for this command alone, when it arrives. */
   fresh?: boolean;
-  /** Without a sandbox: as for `spawnForTask`. */
+  /** Without a sandbox: see `spawnForTask`. */
   markFile?: string;
-  /** A program of the service's own, which is like the service in all that a program inherits. */
+  /** Set for one of the service's own programs, which inherits what a child of the service would inherit. */
   own?: Own;
 };
 
@@ -52,7 +55,7 @@ export type Own = {
   /** Whether frames with its standard input follow. */
   input: boolean;
   umask: number;
-  /** It goes on to its end when the service is gone. */
+  /** The program continues to its end when the service is gone. */
   undisturbed: boolean;
 };
 
@@ -63,13 +66,16 @@ export type Open = {
   env: Record<string, string>;
   /** Folder for the pipes, as seen outside. */
   folder: string;
-  /** Whether the processes of its next command are made while none runs; false by default. */
+  /** Whether the processes for its next command are made in advance while none runs; false by default. */
   ahead?: boolean;
-  /** Where pipes for further sandboxes are kept; without it none are made. */
+  /** Folder where pipes for later sandboxes are kept; without it none are made in advance. */
   pipes?: string;
   /** The filter of system calls that the command line expects. */
   filter?: string;
-  /** It ends with its standard input: what a signal would end is no parent of what runs in it. */
+  /**
+   * The sandbox is ended by the end of its standard input: a signal would kill only the engine's client, which is not
+   * the parent of what runs in it.
+   */
   byInput?: boolean;
 };
 

@@ -1,11 +1,11 @@
 import type { Readable } from "node:stream";
 
-/** Bytes that one turn of the event loop takes from a pipe. */
+/** Most bytes that one turn of the event loop takes from a pipe. */
 const mostAtOnce = 256 * 1024;
 
 /**
- * Takes what a pipe has, with turns for others in between: from a full one libuv reads up to 32 times in one turn,
- * which are two megabytes of a command's output to decode, search for secrets, count and keep.
+ * Reads from a pipe, with turns for other work in between: from a full pipe libuv reads up to 32 times in one turn,
+ * which makes two megabytes of a command's output to decode, search for secrets, count and keep.
  */
 export const readInTurns = (pipe: Readable | null | undefined, take: (chunk: Buffer) => void): void => {
   let taken = 0;
@@ -13,7 +13,7 @@ export const readInTurns = (pipe: Readable | null | undefined, take: (chunk: Buf
     taken = 0;
     pipe?.resume();
   };
-  // Of a process that could not be started there is no pipe.
+  // A process that could not be started has no pipe.
   pipe?.on("data", (chunk: Buffer) => {
     if (taken === 0) setImmediate(turn);
     taken += chunk.length;

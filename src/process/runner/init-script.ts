@@ -1,7 +1,7 @@
 import { shellQuote } from "../../shell-quote.ts";
 import type { Start } from "./frame.ts";
 
-/** The script of a sandbox's first process, and the script that becomes a command. */
+/** The script of a sandbox's first process, and the script that turns into a command. */
 
 /** Closes inherited file descriptors: an open folder among them would be a way out of the sandbox. */
 export const closeOthers =
@@ -9,13 +9,13 @@ export const closeOthers =
 
 /**
  * Each command has a separate waiter process, because bash cannot read and wait at once. Waiter and reader run a copy
- * of bash whose file is not readable, so the commands cannot inspect them; commands inherit none of their descriptors.
- * While commands are held the waiters go on, so that a held command can be ended. One that is stopped before it has
- * reported its own start is ended by its waiter (`c`).
+ * of bash whose file is not readable, so that commands cannot inspect them; commands inherit none of their descriptors.
+ * While commands are held the waiters continue, so that a held command can be ended. A command that is stopped before
+ * it has reported its own start is killed by its waiter (`c`).
  *
- * With `n` a command's processes are made before it is known (docs/decisions/0275): they read it from the pipe that is
- * never written otherwise. A waiter that sees nobody but itself says so (`alone`). What these shells are spared is in
- * docs/decisions/0276.
+ * With `n` a command's processes are made before the command is known (docs/decisions/0275): they read it from the pipe
+ * that is otherwise never written. A waiter that sees no process but itself reports `alone`. The work that these shells
+ * avoid is described in docs/decisions/0276.
  */
 export const innerScript = (io: string, prelude = ""): string => `${closeOthers}
 exec 9>&1 >/dev/null 2>&1
@@ -62,7 +62,7 @@ while IFS=' ' read -r verb a b; do
 done
 `;
 
-/** The script that a child runs to become exactly the command, with its own environment. */
+/** The script with which a child becomes exactly the command, with its own environment. */
 export const commandScript = ({ file, args, cwd, env }: Start): string => {
   const plain = Object.entries(env).filter(([name]) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(name));
   const odd = Object.entries(env).filter(([name]) => !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name));

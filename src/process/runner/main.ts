@@ -16,26 +16,26 @@ import {
 
 /**
  * The runner: the process that starts commands, because a spawn costs in proportion to its parent's memory
- * (docs/decisions/0009). Commands run without a sandbox, or in one that the runner keeps open. Frames come on standard
- * input and leave on standard output. When the input ends, the service is gone: all process groups and sandboxes are
- * ended, then the runner itself; only what writes a user's repository comes to its end first.
+ * (docs/decisions/0009). Commands run without a sandbox, or in one that the runner keeps open. Frames arrive on
+ * standard input and leave on standard output. When the input ends, the service is gone: all process groups and
+ * sandboxes are killed, then the runner itself exits; only programs that write a user's repository may finish first.
  */
 
 const children = new Map<number, ChildProcess>();
 const boxes = new Map<string, OpenSandbox>();
-/** Why the newest sandboxes that never became ready ended: a command for one of them may come later than its end. */
+/** Why the newest sandboxes that never became ready ended: a command for one of them may arrive after its end. */
 const stillborn = new Map<string, string>();
 const maxStillborn = 64;
 /** The sandbox of each command that runs in one. */
 const boxed = new Map<number, OpenSandbox>();
-/** Programs of the service's own that go on to their end when the service is gone. */
+/** The service's own programs that continue to their end when the service is gone. */
 const undisturbed = new Set<number>();
-/** Outputs that are paused until the service has read what was sent. */
+/** Outputs that are paused until the service has read the data sent so far. */
 const paused = new Set<Readable>();
 
-/** How long undisturbed programs may take when the service is gone, in milliseconds. */
+/** How long undisturbed programs may take once the service is gone, in milliseconds. */
 const patienceMs = 30_000;
-/** The service is gone. */
+/** Whether the service is gone. */
 let isAlone = false;
 
 const send = (type: Frame["type"], id: number, payload: Buffer | string = ""): boolean =>
@@ -105,7 +105,7 @@ const start = (id: number, request: Start): void => {
   }
   children.set(id, child);
   if (request.own?.undisturbed === true) undisturbed.add(id);
-  // It may exit before it has read all of its input; its exit code decides.
+  // The program may exit before it has read all of its input; its exit code decides.
   child.stdin?.on("error", () => {});
   send(frames.started, id, String(pid));
   const pass = (stream: Readable | null, type: Frame["type"]) =>
@@ -128,8 +128,8 @@ const start = (id: number, request: Start): void => {
 };
 
 const spawnCommand = ({ file, args, cwd, env, markFile }: Start): ChildProcess => {
-  // No process writes to the fourth pipe. It closes when the last process that inherited it is gone, whatever became
-  // of its output and its group: a cheap way to know whether something was left behind.
+  // No process writes to the fourth pipe. It closes when the last process that inherited it is gone, regardless of the
+  // command's output and group: a cheap way to know whether any process was left behind.
   const stdio = ["ignore", "pipe", "pipe", "pipe"] as const;
   return spawnForTask(file, args, { cwd, env, detached: true, stdio: [...stdio] }, { markFile });
 };

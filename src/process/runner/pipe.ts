@@ -4,24 +4,30 @@ import { Socket } from "node:net";
 import { join } from "node:path";
 
 /**
- * The named pipes of a sandbox, in slots of three: a command's two outputs, and one that is never written; its end
- * shows that the last process that inherited it is gone.
+ * The named pipes of a sandbox, in slots of three: a command's two outputs, and a pipe that is normally never written;
+ * its end shows that the last process that inherited it is gone.
  */
 
-/** How many commands run at once in one sandbox; further ones wait. */
+/** How many commands run at once in one sandbox; further commands wait. */
 export const slotCount = 16;
 
-/** What a pipe takes at once, however many of them its user has. */
+/** How many bytes a pipe always takes at once, however many pipes its user has. */
 export const mostGiven = 8192;
 
 const streams = ["stdout", "stderr", "held"] as const;
 
 const pathOf = (folder: string, name: number | string, stream: number) => join(folder, `${name}.${stream}`);
 
-/** How many further slots' pipes are made with those of one: a process for each would cost more than all of them. */
+/**
+ * For how many further slots pipes are made along with those of one slot: a process for each slot would cost more than
+ * making them all.
+ */
 const madeAhead = 7;
 
-/** Pipes that no sandbox has had, by the folder given for them: in one of this process's own there. */
+/**
+ * Pipes not yet used by any sandbox, by the folder given for them; they are in a subfolder that belongs to this
+ * process.
+ */
 type Ahead = { folder: string; sets: number[]; isMaking: boolean };
 const aheads = new Map<string, Ahead>();
 let serial = 0;
@@ -31,7 +37,7 @@ const aheadIn = (folder: string): Ahead => {
   if (known !== undefined) return known;
   const ahead: Ahead = { folder: join(folder, String(process.pid)), sets: [], isMaking: false };
   aheads.set(folder, ahead);
-  // Of an earlier process with this id.
+  // Left by an earlier process with this id.
   rmSync(ahead.folder, { recursive: true, force: true });
   return ahead;
 };
@@ -41,8 +47,8 @@ const pathsIn = (folder: string, name: number | string): string[] =>
 
 /**
  * Makes the pipes of one more slot. Called on demand, because making and removing pipes costs more than opening a
- * sandbox. `store`: where further ones are kept until they are wanted, on the same file system; without it there are
- * none.
+ * sandbox. `store`: a folder on the same file system where pipes made in advance are kept; without it none are made in
+ * advance.
  */
 export const makePipes = (folder: string, slot: number, made: (problem?: string) => void, store?: string): void => {
   const paths = pathsIn(folder, slot);
@@ -53,7 +59,7 @@ export const makePipes = (folder: string, slot: number, made: (problem?: string)
       process.nextTick(made);
       return;
     }
-    // Whoever took one away took all.
+    // If one set is missing, the whole folder was removed.
     ahead.sets = [];
   }
   const makes = ahead?.isMaking === false && isFolder(ahead.folder) ? ahead : undefined;
@@ -72,7 +78,7 @@ export const makePipes = (folder: string, slot: number, made: (problem?: string)
   });
 };
 
-/** Made where it is not there; false: it cannot be. */
+/** Creates the folder if it is missing; false: it cannot be created. */
 const isFolder = (path: string): boolean => {
   try {
     mkdirSync(path, { recursive: true, mode: 0o700 });
@@ -82,7 +88,7 @@ const isFolder = (path: string): boolean => {
   }
 };
 
-/** false: they are not there. */
+/** false: the pipes are missing. */
 const move = (from: readonly string[], to: readonly string[]): boolean => {
   try {
     for (const [at, path] of from.entries()) renameSync(path, to[at] ?? "");
@@ -93,7 +99,7 @@ const move = (from: readonly string[], to: readonly string[]): boolean => {
   }
 };
 
-/** Removes those that no sandbox has had. */
+/** Removes the pipes that no sandbox has used. */
 export const removePipesAhead = (): void => {
   for (const { folder } of aheads.values()) rmSync(folder, { recursive: true, force: true });
   aheads.clear();
@@ -101,9 +107,9 @@ export const removePipesAhead = (): void => {
 
 /** Our ends of one slot's pipes. */
 export interface Pipes {
-  /** Writes to a command's processes, which were made ahead; once, and `mostGiven` bytes at most. */
+  /** Writes to a command's processes, which were made in advance; at most once, and at most `mostGiven` bytes. */
   give(bytes: Buffer | string): void;
-  /** Closes our writing ends, once the command has opened its own; from then on the pipes' end is noticed. */
+  /** Closes our writing ends, once the command has opened its own; from then on the end of the pipes is noticed. */
   release(): void;
   resume(): void;
   /** Stops listening, even if other processes still hold the pipes. */
@@ -112,7 +118,7 @@ export interface Pipes {
 
 /**
  * Throws when the pipes cannot be opened. `output`: false pauses until `resume`. `closed`: no process holds the pipes
- * any more; `release` must have been called.
+ * any more; this can happen only after `release`.
  */
 export const openPipes = (
   folder: string,
@@ -122,7 +128,7 @@ export const openPipes = (
   const readers: Socket[] = [];
   /** Our own writing ends, which keep the pipes open until the command has opened them. */
   const keepers: number[] = [];
-  /** Not listened to before `release`: until then its bytes, if any, are for the command's processes. */
+  /** Read only after `release`: until then any bytes in it are for the command's processes. */
   let held: number | undefined;
   let open = streams.length;
   const listen = (fd: number): Socket => {

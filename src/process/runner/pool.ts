@@ -21,12 +21,12 @@ export interface SandboxPool {
   pidsOf(taskID: string): number[];
   /** Ends the Task's sandboxes, or only the one named `apart`, with everything in them. Resolves when they are gone. */
   shut(taskID: string, apart?: string): Promise<void>;
-  /** Stops everything where it is, or lets it go on, in all that were opened for commands that may be held. */
+  /** Stops everything where it is, or lets it continue, in all sandboxes but those opened as `unheld`. */
   hold(held: boolean): void;
   shutAll(): Promise<void>;
 }
 
-/** `image`: instead of this machine's system. `unheld`: its commands go on while others are held. */
+/** `image`: used instead of this machine's system. `unheld`: the sandbox's commands continue while others are held. */
 export type Use = {
   network?: Network | undefined;
   apart?: string | undefined;
@@ -37,20 +37,20 @@ export type Use = {
 export type SandboxPoolOptions = {
   sandbox: Sandbox;
   spawner: RunnerClient;
-  /** For pipes and small files; whatever an earlier service left in it is removed. */
+  /** Folder for pipes and small files; leftovers of an earlier service in it are removed. */
   folder: string;
   env: (taskID: string, image: Image | undefined) => Record<string, string>;
   /** Shell commands for process 1 to run before anything else. */
   prelude: string;
   /** The socket of the proxy for a list of hosts. */
   proxy: (list: readonly string[]) => string;
-  /** What the commands of a Task can read besides. */
+  /** Further paths that the commands of a Task can read. */
   paths: (taskID: string) => readonly string[];
   isBusy: (taskID: string, apart: string | undefined) => boolean;
   opened: (pid: number, taskID: string) => void;
   closed: (pid: number) => void;
   log: Log;
-  /** How many may be open while no command runs in them. */
+  /** How many sandboxes may stay open while no command runs in them. */
   kept?: number;
   idleMs?: number;
 };
@@ -63,7 +63,7 @@ type Open = {
   network: Network;
   paths: readonly string[];
   image: Image | undefined;
-  /** Its commands go on while others are held. */
+  /** The sandbox's commands continue while others are held. */
   unheld: boolean;
   stamp: string;
   used: number;
@@ -71,7 +71,7 @@ type Open = {
   gone: Promise<void>;
 };
 
-/** How long to wait for a sandbox to end, in milliseconds; for one of an engine. */
+/** How long to wait for a sandbox to end, in milliseconds; `engineMs` is for containers. */
 const shutMs = 2000;
 const engineMs = 12_000;
 
@@ -181,7 +181,7 @@ export const createSandboxPool = (options: SandboxPoolOptions): SandboxPool => {
         before.used = performance.now();
         return before.name;
       }
-      // The Task's tree was replaced: what the old sandbox has mounted is no longer that tree.
+      // The Task's tree was replaced: the old sandbox still has the old tree mounted.
       if (before !== undefined) void end(before);
       const box = begin({ taskID, apart, place, network, paths, image, unheld });
       if (open.size > kept) evict(box);

@@ -6,12 +6,12 @@ import { makePipes, openPipes, type Pipes, slotCount } from "./pipe.ts";
 import { createSpare } from "./spare.ts";
 
 /**
- * One open sandbox, kept for all commands of a Task, because opening one costs more than the rest of a step. Process 1
- * in it is bash with the script of `runner/init-script.ts`: it reads jobs from standard input, starts each in its own
- * process group, and reports on standard output how they end. A command's outputs come over named pipes
+ * One open sandbox, kept for all commands of a Task, because opening one costs more than the rest of a step. Its
+ * process 1 is bash with the script of `runner/init-script.ts`: it reads jobs from standard input, starts each in its
+ * own process group, and reports on standard output how they end. A command's outputs arrive over named pipes
  * (`runner/pipe.ts`), opened anew for each command, so that their end still means that no process holds them.
  *
- * While nothing runs, the processes of the next command wait for it (`runner/spare.ts`).
+ * While nothing runs, processes are kept waiting for the next command (`runner/spare.ts`).
  */
 
 export type SandboxListener = {
@@ -20,7 +20,7 @@ export type SandboxListener = {
   exit(code: number | null): void;
   close(): void;
   failed(message: string): void;
-  /** The sandbox ended before the command began; the command may be tried in another one. */
+  /** The sandbox ended before the command began; the command may be tried in another sandbox. */
   lost(): void;
 };
 
@@ -29,7 +29,7 @@ export interface OpenSandbox {
   start(id: number, start: Start, listener: SandboxListener): void;
   kill(id: number): void;
   drop(id: number): void;
-  /** Stops all commands where they are, or lets them go on. */
+  /** Stops all commands where they are, or lets them continue. */
   hold(held: boolean): void;
   /** The service can take output again. */
   resume(): void;
@@ -40,7 +40,7 @@ type Job = {
   id: number;
   script: Buffer;
   fresh: boolean;
-  /** To a spare, which has not reported its start. */
+  /** The job was given to spare processes, which have not reported its start. */
   given: boolean;
   listener: SandboxListener;
   slot: number | undefined;
@@ -49,7 +49,7 @@ type Job = {
   waiter: string | undefined;
   closed: boolean;
   exited: boolean;
-  /** Its leftover processes are being ended, and process 1 has not confirmed that yet. */
+  /** Its leftover processes are being killed, and process 1 has not confirmed that yet. */
   sweeping: boolean;
   killed: boolean;
   ask: NodeJS.Timeout | undefined;
@@ -64,14 +64,14 @@ const askMs = 50;
 
 /**
  * How long after a job was killed its exit may take, in milliseconds. A command can stop or kill the waiter that
- * reports it, since both have the same user.
+ * reports it, since both run as the same user.
  */
 const reportMs = 500;
 
-/** How long after the end of its input a sandbox may take to end by itself, in milliseconds. */
+/** How long a sandbox may take to end by itself after the end of its input, in milliseconds. */
 const inputMs = 10_000;
 
-/** `gone`: it has ended; `why` is what it said where it never became ready. */
+/** `gone` is called when the sandbox has ended; `why`: its error output if it never became ready. */
 export const openSandbox = (
   { file, args, env, folder, filter, ahead = false, pipes, byInput = false }: Open,
   gone: (why: string | undefined) => void,
@@ -111,8 +111,8 @@ export const openSandbox = (
     }, reportMs);
   };
   /**
-   * A killed job that has not reported its start gets the same time for that: another command may have stopped it, and
-   * its group is not known.
+   * A killed job that has not reported its start gets the same time to do so: another command may have stopped it, and
+   * its group is unknown.
    */
   const endUnreported = (job: Job) => {
     setTimeout(() => {
@@ -136,7 +136,7 @@ export const openSandbox = (
       } catch {}
   };
 
-  /** Makes the processes of the next command. */
+  /** Makes the spare processes for the next command. */
   const prepare = () => {
     if (!ahead || !ready || over || spare.isThere() || jobs.size > 0 || held.length > 0) return;
     const slot = free.shift();
@@ -144,11 +144,11 @@ export const openSandbox = (
     try {
       spare.prepare(slot);
     } catch {
-      // The next command tries again, and says so.
+      // The next command tries again, and reports the error.
       free.push(slot);
     }
   };
-  /** Whether the processes that wait took the command. */
+  /** Gives the job to the spare processes. Returns whether they took it. */
   const handOver = (job: Job): boolean => {
     if (job.fresh) spare.dismiss();
     const given = spare.give(job, job.script);
@@ -217,7 +217,7 @@ export const openSandbox = (
     job.listener.failed(`The sandbox could not take the command: ${String(error)}`);
   };
 
-  /** `alone`: it has left no process behind. */
+  /** `alone`: the command has left no process behind. */
   const exited = (job: Job, code: number | null, alone = false) => {
     if (job.exited) return;
     job.exited = true;
@@ -236,11 +236,11 @@ export const openSandbox = (
     if (job.exited) settle(job);
     else job.ask = setTimeout(inquire, askMs, job);
   };
-  /** No exit was reported, or no start by a spare: asks whether the job's waiter is still alive. */
+  /** Asks whether the job's waiter is still alive, because no exit was reported, or no start by spare processes. */
   const inquire = (job: Job) => {
     if (job.exited) return;
     clearTimeout(job.ask);
-    // Also where it ended before it said which process it is: process 1 knows.
+    // Asked even if the waiter ended before it reported its process id: process 1 knows it.
     say(`w ${job.slot} ${job.waiter ?? ""}\n`);
     job.ask = setTimeout(inquire, askMs, job);
   };
@@ -255,7 +255,10 @@ export const openSandbox = (
     if (!job.fresh) prepare();
   };
 
-  /** Its spare ended before it began: it is tried in another sandbox, unless something runs in this one. */
+  /**
+   * Whether the job's spare processes ended before it began: it is then tried in another sandbox, unless another
+   * command runs in this one.
+   */
   const isLost = (job: Job) => job.given && !job.killed && jobs.size === 1;
 
   const hear = (line: string) => {
@@ -267,7 +270,7 @@ export const openSandbox = (
       return;
     }
     const news = spare.hear(verb, Number(slot), first);
-    // Nothing is lost with the rest of the sandbox.
+    // No command is lost by closing the sandbox.
     if (news === "ended") shut();
     if (news === "free") {
       free.push(Number(slot));
@@ -307,10 +310,10 @@ export const openSandbox = (
     if (ended || making > 0) return;
     ended = true;
     spare.destroy();
-    // Notified first, so that a command that is retried gets another sandbox.
+    // The service is notified first, so that a command that is retried gets another sandbox.
     gone(ready || errors.trim() === "" ? undefined : errors.trim());
     for (const job of jobs.values()) {
-      // Process 1 reports a job before it starts it: one that was not reported has not run.
+      // Process 1 reports a job before it starts it: a job that was not reported has not run.
       if (job.group === undefined) {
         jobs.delete(job.id);
         job.pipes?.destroy();

@@ -1,33 +1,37 @@
 import { mostGiven, openPipes, type Pipes } from "./pipe.ts";
 
 /**
- * The processes of a sandbox's next command, made before it is known, so that a command is one write
- * (docs/decisions/0275). They are there only while no command runs: nothing of an agent's stands beside them, and what
- * ends a command's leftovers meets none of them.
+ * The processes of a sandbox's next command, made before the command is known, so that starting it takes a single write
+ * (docs/decisions/0275). They exist only while no command runs: no process of an agent runs next to them, and killing a
+ * command's leftovers never hits them.
  */
 
 export interface Spare<Job> {
   isThere(): boolean;
-  /** Makes them. Throws when the slot's pipes cannot be opened. */
+  /** Makes the spare processes. Throws when the slot's pipes cannot be opened. */
   prepare(slot: number): void;
-  /** What `job` has from now on; undefined: there are none, or its script is too long for them, and they end. */
+  /**
+   * Gives them the job and returns what it now owns; undefined: there are no spare processes, or the script is too long
+   * for them and they end.
+   */
   give(job: Job, script: Buffer): Given | undefined;
-  /** They end, unused. */
+  /** Ends the spare processes unused. */
   dismiss(): void;
   /**
-   * "ended": by whoever may from outside; "free": those that were dismissed are gone; undefined: it is not about them.
+   * "ended": something outside ended them; "free": dismissed processes are gone; undefined: the report is not about
+   * spare processes.
    */
   hear(verb: string | undefined, slot: number, waiter: string | undefined): "ended" | "free" | undefined;
-  /** Everything in the sandbox was killed: the slots of those that had been dismissed. */
+  /** Call when everything in the sandbox was killed. Returns the slots of the dismissed processes. */
   swept(): number[];
-  /** Stops listening to them. */
+  /** Stops listening to the spare processes. */
   destroy(): void;
 }
 
 export type Given = {
   slot: number;
   pipes: Pipes;
-  /** Unknown as long as they are being made. */
+  /** undefined while the processes are still being made. */
   waiter: string | undefined;
 };
 

@@ -8,7 +8,7 @@ export type CommandLimits = {
   commandMemoryBytes: number;
 };
 
-/** Shell commands that set them. A limit above the system's own is left out. */
+/** Shell commands that set the limits. A limit above the system's own has no effect. */
 export const limitsOf = (limits: CommandLimits): string => {
   const { commandProcesses, commandFiles, commandFileBytes, commandMemoryBytes } = limits;
   const lines = [

@@ -4,7 +4,7 @@ import type { Mount, SandboxPlace } from "./place.ts";
 import { filterDescriptor } from "./spawn.ts";
 import { topLink } from "./system-mount.ts";
 
-/** The arguments of bubblewrap. Each is there because leaving it out was seen to open a way out (test T6). */
+/** The arguments of bubblewrap. Each is there because leaving it out was shown to open a way out (test T6). */
 
 export type Wrap = {
   bwrap: string;
@@ -15,11 +15,11 @@ export type Wrap = {
   network: boolean;
   /** Whether a filter of system calls is given as `filterDescriptor`. */
   filtered: boolean;
-  /** What /tmp and /dev/shm may hold, each, in bytes; 0: half of the machine's memory, as the kernel has it. */
+  /** The size limit of /tmp and of /dev/shm, each, in bytes; 0: half of the machine's memory, the kernel's default. */
   tmpBytes: number;
-  /** Mounted last, also over the tree. */
+  /** Mounted last, possibly over the tree. */
   extra?: readonly Mount[];
-  /** Runs in it as process 1. */
+  /** The command line of process 1. */
   command: readonly string[];
   cwd: string;
 };
@@ -80,7 +80,7 @@ export const bubblewrapArguments = (wrap: Wrap, without: readonly string[] = [])
     "1777",
     "--tmpfs",
     "/dev/shm",
-    // In memory as well, without a bound, and of use for its devices only.
+    // /dev is in memory as well, without a size limit, and is needed only for its devices.
     ...(without.includes("devices") ? [] : ["--remount-ro", "/dev"]),
     ...size,
     "--tmpfs",
@@ -106,9 +106,9 @@ export const bubblewrapArguments = (wrap: Wrap, without: readonly string[] = [])
 };
 
 /**
- * What tells of the machine, and whatever of /proc the kernel shows to root alone (kcore, kmsg, vmallocinfo, slabinfo
- * …): where the service is root, its commands are too, in the eyes of /proc. Only existing paths can be covered,
- * because nothing can be created there. Determined once.
+ * Hides the entries of /proc that reveal information about the machine, and those that the kernel shows only to root
+ * (kcore, kmsg, vmallocinfo, slabinfo …): if the service runs as root, /proc treats its commands as root, too. Only
+ * existing paths can be covered, because nothing can be created there. Determined once.
  */
 let found: string[] | undefined;
 const hidden = (): string[] =>
@@ -119,8 +119,8 @@ const hidden = (): string[] =>
   ]));
 
 /**
- * Files of /proc that only root may read. Processes are passed over by name: one that ends while /proc is listed has no
- * kind there, and asking for kinds with the names would fail for it.
+ * Files of /proc that only root may read. Processes are skipped by name: a process that ends while /proc is listed has
+ * no file type, and `withFileTypes` would fail for it.
  */
 export const closedInProc = (): string[] =>
   readdirSync("/proc").filter((name) => {

@@ -6,19 +6,19 @@ import type { Mount } from "./place.ts";
 import { bashAt, type Container, ioAt, programAt, type Sandbox } from "./sandbox.ts";
 
 /**
- * Tier 1 where bubblewrap is not: a container of podman or docker, in an image that the operator names. Each sandbox is
- * a container of its own, opened, fed and ended as those of bubblewrap are: process 1 reads its commands from standard
- * input, and everything in it ends with process 1, which ends when nobody holds the other end.
+ * Tier 1 on machines without bubblewrap: a container of podman or docker, with an image that the operator names. Each
+ * sandbox is a separate container, opened, fed and ended like bubblewrap's: process 1 reads its commands from standard
+ * input, and everything in the container ends with process 1, which ends when its standard input does.
  *
- * What it does not have: merged views of folders, and networks of a list of hosts. Both are mounts and networks that
- * the service makes for itself, which an engine does not see.
+ * Merged views of folders, and networks restricted to a list of hosts, are not available: both need mounts and networks
+ * that the service makes for itself, and an engine does not see those.
  */
 
 export type ContainerOptions = {
   engine: { name: "podman" | "docker"; file: string };
   /** The engine's environment. */
   env: Container["env"];
-  /** Who commands are in it, so that they own what the service's user owns: the engine's arguments. */
+  /** Engine arguments that set the user of commands, so that they own the files of the service's user. */
   user: readonly string[];
   image: Image;
   dataDir: string;
@@ -29,17 +29,15 @@ export type ContainerOptions = {
   refuses: NonNullable<Sandbox["refuses"]>;
   /** Further read-only folders. */
   paths: readonly string[];
-  /** Names the containers of this data folder. */
+  /** Label that identifies the containers of this data folder. */
   label: string;
 } & Pick<Container, "openImage" | "sweep">;
 
-/**
- * What engines put into the environment of each container by themselves: the operator's proxies, with their passwords.
- */
+/** Variables that engines set in each container on their own: the operator's proxies, with their passwords. */
 const proxies = "http_proxy https_proxy ftp_proxy no_proxy all_proxy".split(" ");
 export const withoutProxies = `unset ${[...proxies, ...proxies.map((name) => name.toUpperCase())].join(" ")}`;
 
-/** A field of `--mount`, which is read as one of comma-separated values. */
+/** A field of `--mount`, whose value is parsed as a line of comma-separated values. */
 const field = (name: string, value: string): string => `"${`${name}=${value}`.replaceAll('"', '""')}"`;
 
 const bind = (kind: "ro" | "rw", from: string, to: string): string[] => [
@@ -57,7 +55,7 @@ const mountArguments = (mounts: readonly Mount[], folder: string): string[] => {
   return mounts.flatMap((mount): string[] => {
     switch (mount.kind) {
       case "ro":
-        // What is not there is left out, as by bubblewrap; an engine would refuse it.
+        // A missing source is left out, as with bubblewrap; an engine would reject it.
         return existsSync(mount.from) ? bind("ro", mount.from, mount.to) : [];
       case "rw":
         return bind("rw", mount.from, mount.to);
@@ -97,7 +95,7 @@ export const containerSandbox = (options: ContainerOptions): Sandbox => {
     label,
     "--pull",
     "never",
-    // What commands print is nobody's to keep.
+    // The engine must not store the output of commands.
     "--log-driver",
     "none",
     "--network",
@@ -114,9 +112,9 @@ export const containerSandbox = (options: ContainerOptions): Sandbox => {
     `seccomp=${filter}`,
     ...options.user,
     "--read-only",
-    // What tells of the machine is covered, in docker by a mount.
+    // Hides information about the machine; for docker a mount does this.
     ...(engine.name === "podman" ? ["--read-only-tmpfs=false", "--security-opt", "mask=/sys:/proc/pressure"] : []),
-    // As elsewhere: an engine lets everybody have any port.
+    // As in other sandboxes, low ports are reserved; an engine would allow any port to every user.
     ...(network ? [] : ["--sysctl", "net.ipv4.ip_unprivileged_port_start=1024"]),
     ...folders.flatMap((at) => ["--tmpfs", `${at}:rw,exec,nosuid,nodev,mode=1777${size}`]),
     ...(tmpBytes === 0 ? [] : ["--shm-size", String(tmpBytes)]),
@@ -130,7 +128,7 @@ export const containerSandbox = (options: ContainerOptions): Sandbox => {
     note: undefined,
     env: {},
     programs: Object.fromEntries(Object.keys(programs).map((name) => [name, programAt(name)])),
-    // It is the engine's to load.
+    // The engine loads the filter itself.
     filter: undefined,
     unfiltered: undefined,
     refuses: options.refuses,
@@ -173,5 +171,5 @@ export const containerSandbox = (options: ContainerOptions): Sandbox => {
   };
 };
 
-/** `label`: `name=value`. */
+/** `label` has the form `name=value`. */
 const nameOf = (label: string): string => `sortie-${label.split("=")[1]}`;

@@ -19,8 +19,8 @@ import type { Mount } from "./place.ts";
 import { isWithin, standard } from "./system-mount.ts";
 
 /**
- * /etc inside sandboxes: the few files that programs need, copied at the start, because a mount for each in every
- * sandbox costs more than the rest of opening it. A copy is kept for the next start as long as none of them has
+ * /etc inside sandboxes: the few files that programs need, copied at start-up, because a mount for each in every
+ * sandbox costs more than the rest of opening it. The copy is reused at the next start as long as none of the files has
  * changed: making it takes a seventh of a start. Files that change while a machine runs are mounted instead.
  */
 
@@ -65,15 +65,17 @@ const names = [
   "ssl/openssl.cnf",
 ];
 
-/** A folder with more files than this is mounted instead: these are few, and copying them would delay the start. */
+/**
+ * A folder with more files than this is mounted instead: such folders are few, and copying them would delay the start.
+ */
 const copied = 16;
 
-/** What becomes of one name. `files`: what is copied, each with what tells that it has changed. */
+/** How one name of /etc is provided. `files`: the files to copy, each with a stamp that changes with the file. */
 type Part = { name: string; from: string; files: string[]; as: "link" | "copy" | "mount" };
 
 /**
- * The copy in `folder`, with a mount point in it for each of `mounts` below /etc: the one of an earlier start, or a new
- * one. Returns what must be mounted before those.
+ * Makes a copy of /etc in `folder`, with a mount point for each of `mounts` below /etc, or reuses the copy of an
+ * earlier start. Returns the mounts that must come before `mounts`.
  */
 export const copyEtc = (folder: string, mounts: readonly Mount[], etc = "/etc"): Mount[] => {
   const parts = partsOf(etc);
@@ -86,7 +88,7 @@ export const copyEtc = (folder: string, mounts: readonly Mount[], etc = "/etc"):
   const made = JSON.stringify({ layout: 1, parts, places });
   const record = `${folder}.json`;
   if (!isMade(folder, record, made)) {
-    // Without a record until it is whole.
+    // There is no record until the copy is complete.
     rmSync(record, { force: true });
     rmSync(folder, { recursive: true, force: true });
     mkdirSync(folder, { recursive: true, mode: 0o755 });
@@ -121,7 +123,7 @@ const partOf = (name: string, from: string): Part[] => {
     : [{ name, from, files: inside.map((path) => stamp(join(from, path))), as: "copy" }];
 };
 
-/** Changes whenever a file does, its mode included. */
+/** Changes whenever the file does, including its mode. */
 const stamp = (path: string): string => {
   const { dev, ino, size, mtimeMs, ctimeMs } = lstatSync(path);
   return [path, dev, ino, size, mtimeMs, ctimeMs].join(" ");
@@ -146,7 +148,7 @@ const isReadable = (path: string): boolean => {
 const isFolder = (mount: Mount): boolean =>
   mount.kind === "empty" || ("from" in mount && statSync(mount.from).isDirectory());
 
-/** Makes a mount point: the copy is read-only once it is mounted itself. */
+/** Creates a mount point now: the copy is read-only once it is mounted. */
 const makePlace = (at: string, isFolder: boolean): void => {
   if (existsSync(at)) return;
   mkdirSync(dirname(at), { recursive: true });

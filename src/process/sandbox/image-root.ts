@@ -5,36 +5,39 @@ import { someEntries } from "./some-entries.ts";
 import { isWithin } from "./system-mount.ts";
 
 /**
- * The files of a container image in the place of this machine's, in tier 1: the same sandbox, rules and ends, over
- * another system. What an image holds is whatever its maker put there: no link in it is followed out of it.
+ * Shows the files of a container image instead of this machine's, in tier 1: the same sandbox and rules, over another
+ * system. The content of an image is not trusted: no link in it is followed out of it.
  */
 
 export type Image = {
-  /** The engine's id, which names exactly these bytes. */
+  /** The engine's id, which identifies exactly these bytes. */
   readonly id: string;
-  /** Where its files are, below the data folder; "": at an engine alone. */
+  /** Folder of its files, below the data folder; "": only the engine has them. */
   readonly root: string;
-  /** The names of its programs, where its files are not here. */
+  /** The names of its programs, if its files are not on this machine. */
   readonly programs?: ReadonlySet<string>;
-  /** A copy of its bash that can be executed and not read. */
+  /** A copy of its bash that can be executed but not read. */
   readonly first: string;
-  /** Its bash, as commands see it. */
+  /** The path of its bash as commands see it. */
   readonly bash: string;
   readonly path: string;
-  /** The variables that it sets, without `PATH` and those of the service. */
+  /** The variables that the image sets, without `PATH` and those reserved by the service. */
   readonly env: Readonly<Record<string, string>>;
 };
 
-/** The sandbox has its own, or none. */
+/** Paths of an image that are never mounted: the sandbox has its own, or none. */
 const never = new Set("/proc /sys /dev /run /tmp /boot /var/tmp /var/run /var/lock /var/log".split(" "));
 
-/** Entries that are mounted one by one; each is an argument of the sandbox, and is looked at for every command. */
+/**
+ * Most entries that are mounted one by one: each is an argument of the sandbox, and is examined whenever a sandbox is
+ * opened.
+ */
 const mostMounts = 4000;
 
 /**
- * Everything in the image but that, and but what stands at `targets`, where other things are mounted: a folder above
- * one of these is shown by what is in it, because nothing can be created in one that is mounted. Throws where that is
- * too much.
+ * Mounts for everything in the image except `never` and the `targets`, where something else is mounted. A folder above
+ * a target is shown by mounts of its entries, because nothing can be created in a folder that is itself mounted. Throws
+ * when that takes too many mounts.
  */
 export const imageMounts = (root: string, targets: readonly string[]): Mount[] => {
   const mounts: Mount[] = [];
@@ -48,10 +51,10 @@ export const imageMounts = (root: string, targets: readonly string[]): Mount[] =
       const [own, path] = [join(from, entry.name), join(to, entry.name)];
       if (never.has(path) || targets.includes(path)) continue;
       if (entry.isSymbolicLink()) {
-        // A folder is made in its place.
+        // If the link is above a target, a folder is created in its place.
         if (!isAbove(path)) mounts.push({ kind: "link", text: readlinkSync(own), to: path });
       } else if (entry.isDirectory() && isAbove(path)) visit(own, path);
-      // Empty ones at the top, as for other people's disks, say nothing.
+      // Files and empty folders at the top, such as mount points for other disks, are left out.
       else if (to === "/" && (!entry.isDirectory() || !someEntries(own, 0).crowded)) continue;
       else if (entry.isDirectory() || entry.isFile()) mounts.push({ kind: "ro", from: own, to: path });
     }
@@ -60,7 +63,10 @@ export const imageMounts = (root: string, targets: readonly string[]): Mount[] =
   return mounts;
 };
 
-/** As a process whose root is the image finds it: a path without links, relative to it; undefined: it is not there. */
+/**
+ * Resolves a path as a process whose root is the image would: returns a path without links, relative to the root;
+ * undefined: it does not exist.
+ */
 export const inImage = (root: string, path: string): string | undefined => {
   let rest = path.split("/").filter((part) => part !== "" && part !== ".");
   const walked: string[] = [];
@@ -86,11 +92,11 @@ export const inImage = (root: string, path: string): string | undefined => {
   return walked.join("/");
 };
 
-/** Whether a program of this name is on its `PATH`. */
+/** Whether a program of this name is on the image's `PATH`. */
 export const hasProgram = ({ root, path, programs }: Image, name: string): boolean =>
   programs?.has(name) ?? programIn({ root, path }, name) !== undefined;
 
-/** The program of this name on its `PATH`, as a path inside; undefined: there is none. */
+/** The program of this name on the image's `PATH`, as a path inside the image; undefined: there is none. */
 export const programIn = ({ root, path }: Pick<Image, "root" | "path">, name: string): string | undefined =>
   path
     .split(":")

@@ -1,8 +1,8 @@
 import { statSync } from "node:fs";
 
 /**
- * Where a Task's files are on this machine, and where its commands see them. Data only: `bubblewrap.ts` makes the
- * mounts.
+ * Where a Task's files are on this machine, and at which path its commands see them. Data only: `bubblewrap.ts` makes
+ * the mounts.
  */
 
 export type Mount =
@@ -10,7 +10,7 @@ export type Mount =
   | { kind: "ro" | "rw"; from: string; to: string }
   | { kind: "text"; text: string; to: string }
   | { kind: "empty"; to: string }
-  /** A link with this text, which leads to what it leads to inside. */
+  /** A symbolic link with this text, which is resolved inside the sandbox. */
   | { kind: "link"; text: string; to: string };
 
 export type SandboxPlace = {
@@ -18,7 +18,7 @@ export type SandboxPlace = {
   tree: string;
   /** Mounted instead of `tree`, if a merged view of it exists. */
   shown?: string;
-  /** Their path inside: the project's own path, so that absolute paths lead to the Task's files. */
+  /** The path of the files inside: the project's own path, so that absolute paths lead to the Task's files. */
   at: string;
   /** Mounts below and above the tree, in this order; evaluated each time a sandbox is opened. */
   under: () => Mount[];

@@ -22,12 +22,11 @@ import { isWithin, systemMounts } from "./system-mount.ts";
 import { movedTools, type MachineEnvironment, toolEnv } from "./toolchain.ts";
 
 /**
- * The ways to isolate commands from this machine. One is chosen at the start by trying it, and never changed
- * while the service runs: a command whose sandbox cannot be opened fails.
+ * The ways to isolate commands from this machine. One is chosen at start-up by trying it, and never changed while the
+ * service runs: a command whose sandbox cannot be opened fails.
  *
- * 1. bubblewrap: own files, processes and network, and a filter of system calls; nothing outlives it. Where it is not,
- *   a
- *    container can be the same.
+ * 1. bubblewrap: own files, processes and network, and a filter of system calls; nothing outlives it. On machines
+ *    without bubblewrap, a container can provide the same.
  * 2. pid-namespace: own processes; nothing outlives it.
  * 3. process-group: no isolation; processes that leave their group are searched for.
  */
@@ -36,19 +35,19 @@ export type SandboxName = "bubblewrap" | "container" | "pid-namespace" | "proces
 
 export type SandboxRequest = {
   place: SandboxPlace;
-  /** For the pipes and small files of this one sandbox. */
+  /** Folder for the pipes and small files of this one sandbox. */
   folder: string;
-  /** The command to run as process 1, given the folder's path inside. */
+  /** Returns the command to run as process 1, given the folder's path inside. */
   command: (io: string) => readonly string[];
   cwd: string;
-  /** `socket`: of the proxy through which alone anything is reached. */
+  /** `socket`: the proxy that is the only way to the network. */
   network?: boolean | { socket: string };
   extra?: readonly Mount[];
-  /** Further folders and files to read, none of which `refuses`. */
+  /** Further readable folders and files; `refuses` must accept each. */
   paths?: readonly string[];
-  /** Its files in the place of this machine's. Tier 1 alone has them. */
+  /** The image whose files replace this machine's. Only in tier 1. */
   image?: Image | undefined;
-  /** Without the filter of system calls, which hides from the self-test whether the rest holds by itself. */
+  /** Leaves out the filter of system calls, which would hide from the self-test whether the rest isolates by itself. */
   unfiltered?: boolean;
 };
 
@@ -56,22 +55,22 @@ export type Sandbox = {
   tier: 1 | 2 | 3;
   name: SandboxName;
   network: boolean;
-  /** Why it is not tier 1, with the remedy. */
+  /** Why the sandbox is not tier 1, with the remedy. */
   note: string | undefined;
-  /** Environment variables for the toolchains that it makes readable. */
+  /** Environment variables for the toolchains that are readable inside. */
   env: Readonly<Record<string, string>>;
-  /** Programs of the service by name, where commands find them. */
+  /** The service's own programs: their paths inside, by name. */
   programs: Readonly<Record<string, string>>;
-  /** A file to open for the command line as its `filterDescriptor`: the filter of system calls, in tier 1. */
+  /** In tier 1, the file of the filter of system calls, to be opened as the command line's `filterDescriptor`. */
   filter: string | undefined;
-  /** Why tier 1 is without a filter; undefined in other tiers, too. */
+  /** Why tier 1 has no filter; undefined in other tiers, too. */
   unfiltered: string | undefined;
   /**
-   * Why commands are not to read a path of this machine; undefined: they may. Without the function they read
+   * Why commands must not read a path of this machine; undefined: they may. Without the function they can read
    * everything.
    */
   refuses?: (path: string) => string | undefined;
-  /** Where the sandbox is a container, whose system is an image's and not this machine's. */
+  /** Set if the sandbox is a container, whose system is an image's and not this machine's. */
   container?: Container;
   /** The command line that opens a sandbox; undefined in tier 3. */
   wrap: ((request: SandboxRequest) => string[]) | undefined;
@@ -80,8 +79,8 @@ export type Sandbox = {
 export type Container = {
   image: Image;
   /**
-   * The environment of the program that opens a sandbox. That program is no parent of what runs: a sandbox ends with
-   * its standard input.
+   * The environment of the program that opens a sandbox. The program is not the parent of the sandbox's processes: a
+   * sandbox ends when its standard input does.
    */
   env: Readonly<Record<string, string>>;
   /** Another image of the same engine, for the commands of a project. Rejects with the reason and its remedy. */
@@ -90,15 +89,17 @@ export type Container = {
   sweep(): Promise<void>;
 };
 
-/** What a sandbox takes from this machine. */
+/** The parts of this machine that a sandbox uses. */
 export type Machine = MachineEnvironment & {
   path: string;
   dataDir: string;
   /** Further read-only folders. */
   paths: readonly string[];
-  /** What /tmp and /dev/shm may hold in tier 1, each, in bytes; 0: half of the machine's memory. 0 by default. */
+  /**
+   * The size limit of /tmp and of /dev/shm in tier 1, each, in bytes; 0: half of the machine's memory. 0 by default.
+   */
   tmpBytes?: number;
-  /** Programs of the service that run over a Task's files like its commands: absolute paths by name. */
+  /** Programs of the service that run on a Task's files like its commands: absolute paths by name. */
   programs?: Readonly<Record<string, string>>;
 };
 
@@ -178,10 +179,10 @@ export const bubblewrapSandbox = (
           place: shown.place,
           system: [...shown.system, ...besides],
           folder,
-          // Where there is a way through, that is where the network already ends.
+          // With a bridge, the network already ends there, so bubblewrap must share the bridge's.
           network: asked !== false,
           filtered,
-          // More than the kernel's own bound would raise it.
+          // A value above the kernel's own limit would raise that limit.
           tmpBytes: tmpBytes >= totalmem() / 2 ? 0 : tmpBytes,
           cwd,
           extra: given,
@@ -194,7 +195,10 @@ export const bubblewrapSandbox = (
   };
 };
 
-/** The system of an image, without what stands where other things are mounted; the machine's names of hosts stay. */
+/**
+ * The system of an image, without the entries that other mounts cover, and with this machine's `hosts` and
+ * `resolv.conf`.
+ */
 const over = (
   { root }: Image,
   place: SandboxPlace,
@@ -208,16 +212,18 @@ const over = (
   };
 };
 
-/** The service's own data, by its name and by where that leads. */
+/** The service's data folder, by its name and by its real path. */
 const hiddenIn = (dataDir: string): string[] => [dataDir, ...(existsSync(dataDir) ? [realpathSync(dataDir)] : [])];
 
-/** As `Sandbox.refuses`. */
+/** Returns the function `Sandbox.refuses`. */
 export const refusing = ({ home, dataDir }: Pick<Machine, "home" | "dataDir">): NonNullable<Sandbox["refuses"]> => {
   const hidden = hiddenIn(dataDir);
   return (path) => refusal(path, home, hidden);
 };
 
-/** A link would be followed wherever it leads when the sandbox is opened, which is later. */
+/**
+ * Links are refused because they are followed when the sandbox is opened, which is later, wherever they lead by then.
+ */
 const refusal = (path: string, home: string, hidden: readonly string[]): string | undefined => {
   if (!existsSync(path)) return "it does not exist";
   if (realpathSync(path) !== path) return `it is a link, to ${realpathSync(path)}`;
@@ -228,7 +234,7 @@ const refusal = (path: string, home: string, hidden: readonly string[]): string 
     : undefined;
 };
 
-/** Where commands find the proxy, if their network is a list of hosts. */
+/** The port at which commands find the proxy, if their network is a list of hosts. */
 export const proxyPort = 61_128;
 const proxyAt = `http://127.0.0.1:${proxyPort}`;
 const here = "localhost,127.0.0.1,::1";
@@ -242,7 +248,7 @@ export const proxyEnv: Readonly<Record<string, string>> = {
   NODE_USE_ENV_PROXY: "1",
 };
 
-/** Opens a network of its own, with a loopback interface, for the bridge and the sandbox that this starts. */
+/** Opens a separate network with only a loopback interface, for the bridge and the sandbox that the bridge starts. */
 const wayThrough = (bwrap: string, socket: string, filtered: boolean): string[] => [
   bwrap,
   "--unshare-user",
@@ -250,7 +256,7 @@ const wayThrough = (bwrap: string, socket: string, filtered: boolean): string[] 
   "--die-with-parent",
   "--cap-drop",
   "ALL",
-  // Where the service is root: without it the kernel lets nobody make a sandbox whose root is this one.
+  // If the service runs as root: without this capability the kernel does not let a process map root into a sandbox.
   ...(process.getuid?.() === 0 ? ["--cap-add", "CAP_SETFCAP"] : []),
   "--dev-bind",
   "/",
@@ -267,8 +273,8 @@ const wayThrough = (bwrap: string, socket: string, filtered: boolean): string[] 
 
 /**
  * A copy of bash that can be executed but not read. The kernel then lets no process of the same user inspect its memory
- * or descriptors, so a command cannot impersonate the process that watches it. It has the time of the original, which
- * says at the next start whether it is still a copy of it.
+ * or descriptors, so a command cannot impersonate the process that watches it. The copy keeps the modification time of
+ * the original, which shows at the next start whether it is still up to date.
  */
 const bashCopy = (path: string, dataDir: string): string => {
   const bash = findProgram("bash", path) ?? "/bin/bash";
@@ -286,7 +292,7 @@ const bashCopy = (path: string, dataDir: string): string => {
   return copy;
 };
 
-/** undefined: there is no profile for this machine. */
+/** undefined: there is no profile for this machine's architecture. */
 const filterFile = (dataDir: string): string | undefined => {
   const filter = compileFilter(profile, process.arch);
   if (filter === undefined) return undefined;
@@ -299,7 +305,7 @@ export const namespaceSandbox = (path: string, network: boolean, programs: Sandb
   const unshare = findProgram("unshare", path) ?? "unshare";
   const bash = findProgram("bash", path) ?? "/bin/bash";
   const setpriv = findProgram("setpriv", path);
-  /** `unshare` ends its children with itself, but does not notice that the service was killed. */
+  /** `unshare` kills its children when it exits, but does not notice that the service was killed. */
   const withParent = setpriv === undefined ? [] : [setpriv, "--pdeathsig", "KILL"];
   const user = process.getuid?.() === 0 ? [] : ["--user", "--map-current-user"];
   return {
@@ -319,7 +325,7 @@ export const namespaceSandbox = (path: string, network: boolean, programs: Sandb
       "--fork",
       "--kill-child",
       "--mount-proc",
-      // Of a list of hosts, which this tier cannot keep to, there is nothing to reach.
+      // This tier cannot enforce a list of hosts, so with a list nothing is reachable.
       ...(asked === true ? [] : ["--net"]),
       "--",
       bash,

@@ -25,11 +25,11 @@ import { spawnForTask } from "./spawn.ts";
 type Tried = { ok: true } | { ok: false; why: string };
 
 const patienceMs = 10_000;
-/** An engine's program takes a second where a sandbox takes milliseconds. */
+/** A container takes a second to start, a sandbox of bubblewrap milliseconds. */
 const engineMs = 60_000;
 const maxChars = 1024 * 1024;
 
-/** `error`: empty when it exits with 0. `filter`: as for `spawnForTask`. */
+/** `error`: empty if the program exits with 0. `filter`: see `spawnForTask`. */
 export const execute = (
   argv: readonly string[],
   env: Record<string, string>,
@@ -50,13 +50,14 @@ export const execute = (
     );
   });
 
-/** `unfiltered`: why the filter of system calls does not work here, where the rest does. */
+/** `unfiltered`: why the filter of system calls does not work here, although the rest does. */
 type Findings = Tried & { found: string[]; unfiltered?: string };
 
 /**
- * Tries from the inside what should be impossible there; each finding is one word. It covers what the guards of
- * `bubblewrap.ts` are for, so that a missing or ineffective guard is found at the start, over this machine's files or
- * an image's. The filter of system calls is tried by itself, in a sandbox beside: it would refuse some of this, too.
+ * Tries from the inside what should be impossible there; each finding is one word. The probes cover the purpose of each
+ * guard of `bubblewrap.ts`, so that a missing or ineffective guard is found at start-up, on this machine's files or an
+ * image's. The filter of system calls is tried in a separate sandbox, because it would also refuse some of these
+ * probes.
  */
 export const selfTest = async (given: Sandbox, path: string, image?: Image): Promise<Findings> => {
   const { wrap } = given;
@@ -70,7 +71,8 @@ export const selfTest = async (given: Sandbox, path: string, image?: Image): Pro
 };
 
 /**
- * Whether commands can be kept to a list of hosts: a sandbox is opened within another one, which some machines refuse.
+ * Whether commands can be restricted to a list of hosts: that takes a sandbox inside another one, which some machines
+ * refuse.
  */
 export const tryList = async (sandbox: Sandbox, path: string): Promise<Tried> =>
   sandbox.name === "bubblewrap"
@@ -81,8 +83,8 @@ export const tryList = async (sandbox: Sandbox, path: string): Promise<Tried> =>
       };
 
 /**
- * Which of the programs commands do not find, though this machine may have them. Of a container or without isolation
- * nothing is said.
+ * The programs that commands do not find, though this machine may have them. Always empty for containers and for tiers
+ * 2 and 3.
  */
 export const unseenIn = async (sandbox: Sandbox, path: string, programs: readonly string[]): Promise<string[]> => {
   if (sandbox.name !== "bubblewrap" || programs.length === 0) return [];
@@ -106,7 +108,7 @@ export const unseenIn = async (sandbox: Sandbox, path: string, programs: readonl
   }
 };
 
-/** What a container needs for the service, by the word of its probe. */
+/** What a container lacks that the service needs, by the word of its probe. */
 const lacking = {
   git: "the image has no git",
   search: "this machine's ripgrep does not run in the image",
@@ -114,7 +116,7 @@ const lacking = {
   owner: "what it writes is not owned by the service's user",
 };
 
-/** A named pipe in a folder; `script` writes the word into it, as commands do with what they print. */
+/** A named pipe in a folder; `script` writes the word into it, as commands write their output. */
 const pipeIn = async (folder: string, word: string) => {
   const path = join(folder, "pipe");
   await promisify(execFile)("mkfifo", ["-m", "600", "--", path]);
@@ -135,8 +137,8 @@ const pipeIn = async (folder: string, word: string) => {
 };
 
 /**
- * Not where every sandbox has a folder of its own anyway, if it can be: of a container that is read-only only that may
- * be written.
+ * Preferably not in /tmp, which every sandbox replaces with its own; but in a read-only container only /tmp may be
+ * writable.
  */
 const probeFolder = (): string => {
   try {
@@ -193,7 +195,7 @@ const tryInside = async (
   }
 };
 
-/** A program, so that what starts one passes the filter, too. */
+/** Runs a program, so that the system calls that start one pass the filter, too. */
 const filterProbe = `while read -r name value; do case $name$value in Seccomp:[!2]*) echo system-calls ;; esac; done </proc/self/status
 cat /proc/self/comm >/dev/null || exit`;
 
@@ -214,7 +216,7 @@ const probe = (
     ...(tier === 1
       ? [
           `[ ! -e '${secret}' ] || echo files`,
-          // An image's own is nobody's here.
+          // In a container the file is the image's own, and protects nobody here.
           ...(container === undefined ? [`[ ! -e /etc/shadow ] || echo etc`] : []),
           `(: >/usr/.sortie-probe) 2>/dev/null && { rm -f /usr/.sortie-probe; echo system-writable; }`,
           `(: >/.sortie-probe) 2>/dev/null && echo root`,
@@ -222,7 +224,7 @@ const probe = (
           `while read -r name value; do case $name$value in CapEff:*[1-9a-f]*|CapPrm:*[1-9a-f]*|CapBnd:*[1-9a-f]*|CapInh:*[1-9a-f]*) echo capabilities; break ;; esac; done </proc/self/status`,
           `while read -r name value; do case $name$value in NoNewPrivs:0) echo privileges ;; esac; done </proc/self/status`,
           `unshare --user true 2>/dev/null && echo no-more-users`,
-          // An engine's has a bound.
+          // An engine's /dev has a size limit.
           ...(container === undefined ? [`(: >/dev/.sortie-probe) 2>/dev/null && echo devices`] : []),
           `(: >./writes) 2>/dev/null || echo tree-not-writable`,
           `(: >/tmp/writes) 2>/dev/null || echo tmp-not-writable`,

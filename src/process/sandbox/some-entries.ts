@@ -1,8 +1,8 @@
 import { type Dir, type Dirent, opendirSync } from "node:fs";
 
 /**
- * What a folder holds, at most so many entries of it, at once: a folder that anybody may have filled can hold millions.
- * `crowded`: there are more. A folder that is not there, or cannot be read, holds nothing.
+ * Reads at most `most` entries of a folder, synchronously: a folder that anybody may have filled can hold millions.
+ * `crowded`: there are more. A folder that does not exist or cannot be read counts as empty.
  */
 export const someEntries = (folder: string, most: number): { entries: Dirent[]; crowded: boolean } => {
   const entries: Dirent[] = [];
@@ -18,7 +18,7 @@ export const someEntries = (folder: string, most: number): { entries: Dirent[]; 
       entries.push(entry);
     }
   } catch {
-    // It was closed to us meanwhile.
+    // The folder became unreadable meanwhile.
   } finally {
     open.closeSync();
   }

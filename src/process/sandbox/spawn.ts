@@ -3,25 +3,29 @@ import { closeSync, constants, openSync, readFileSync, unlinkSync, writeFileSync
 
 /** Starts the programs of Tasks: sandboxes, and commands that run without one. */
 
-/** Where a sandbox's command line expects its filter of system calls. */
+/** The descriptor at which a sandbox's command line expects its filter of system calls. */
 export const filterDescriptor = 3;
 
 const scoreFile = "/proc/self/oom_score_adj";
-/** How much sooner than the service its commands are ended where memory runs out; the kernel's scale ends at 1000. */
+/**
+ * How far a command's score for being killed when memory runs out is above the service's; the kernel's scale ends at
+ * 1000.
+ */
 const sooner = 500;
 const highest = 1000;
 
-/** Beyond those that daemons close one by one. */
+/** Higher than the descriptors that daemons close one by one. */
 const markDescriptor = 4;
 
 /**
- * One more descriptor of the program: `filter` as its `filterDescriptor`; `markFile` to know it by, made and unlinked.
+ * An additional descriptor for the program: `filter` as its `filterDescriptor`, or `markFile` to recognise it by,
+ * created and unlinked.
  */
 export type Descriptor = { filter?: string | undefined; markFile?: string | undefined };
 
 /**
- * Like `spawn`. The program and what it starts are ended before the service where memory runs out. Throws where the
- * filter is not there; without a mark file it goes on.
+ * Like `spawn`. When memory runs out, the program and its descendants are killed before the service. Throws if the
+ * filter's file is missing; without a mark file the program starts all the same.
  */
 export const spawnForTask = (
   file: string,
@@ -44,7 +48,7 @@ export const spawnForTask = (
   }
 };
 
-/** undefined: it cannot be made. */
+/** undefined: the file cannot be created. */
 const openMark = (path: string): number | undefined => {
   try {
     const descriptor = openSync(path, constants.O_RDONLY | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
@@ -56,8 +60,8 @@ const openMark = (path: string): number | undefined => {
 };
 
 /**
- * What `start` starts inherits a raised score; this process has its own again afterwards. Both are possible without
- * privileges, and there is no moment in which the new process has the lower one.
+ * Processes that `start` starts inherit a raised score; this process restores its own afterwards. Both are possible
+ * without privileges, and at no moment does the new process have the lower score.
  */
 const expendable = <T>(start: () => T): T => {
   const own = ownScore();
@@ -69,7 +73,7 @@ const expendable = <T>(start: () => T): T => {
   }
 };
 
-/** undefined where the system keeps no such score. */
+/** undefined: the system has no such score. */
 const ownScore = (): number | undefined => {
   try {
     return Number(readFileSync(scoreFile, "latin1"));

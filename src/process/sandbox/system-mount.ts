@@ -3,8 +3,9 @@ import { basename, delimiter, dirname, join } from "node:path";
 import type { Mount } from "./place.ts";
 
 /**
- * What a sandboxed command can read of this machine: the system's programs and libraries, and tools on PATH that are
- * elsewhere. An allow-list: what is not named here, or for /etc in `sandbox/etc-copy.ts`, does not exist inside.
+ * The parts of this machine that a sandboxed command can read: the system's programs and libraries, and tools on PATH
+ * that are elsewhere. An allow-list: whatever is not named here, or for /etc in `sandbox/etc-copy.ts`, does not exist
+ * inside.
  */
 
 export const standard = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"];
@@ -29,7 +30,7 @@ export type SystemOptions = {
   paths: readonly string[];
   /** Never readable, wherever they are: the data folder. */
   hidden: readonly string[];
-  /** Toolchain folders that are not on PATH nor below a folder that is. */
+  /** Toolchain folders that are neither on PATH nor below a folder that is. */
   moved?: readonly string[];
 };
 
@@ -73,7 +74,7 @@ export const systemMounts = ({ path, home, paths, hidden, moved = [] }: SystemOp
     if (isWithin("/opt", target)) tool(target);
   }
   for (const folder of paths) ro(folder);
-  // Every mount slows down every sandbox, and these add nothing to another mount.
+  // Every mount slows down every sandbox, so mounts within another mount are left out.
   const within = (mount: Mount) => readable.some((other) => other !== mount.to && isWithin(other, mount.to));
   const needed = mounts.filter((mount) => mount.kind !== "ro" || mount.from !== mount.to || !within(mount));
   const empty = hidden.filter(covered).map((to): Mount => ({ kind: "empty", to }));

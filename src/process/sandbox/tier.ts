@@ -20,19 +20,19 @@ import { toolEnv } from "./toolchain.ts";
 
 export type SandboxOptions = Machine & {
   mode: "auto" | "required";
-  /** What asked for `required`, for the error message. */
+  /** The setting that asked for `required`, for the error message. */
   source: string;
-  /** undefined: off where that is possible. */
+  /** undefined: off if possible. */
   network: boolean | undefined;
   /** The strongest tier to use; tier 1 by default. */
   tier?: 1 | 2 | 3;
-  /** How bubblewrap is tried; by default with each start anew. */
+  /** How bubblewrap is tried; by default anew at each start. */
   trial?: Trial;
-  /** Tries a container where there is no bubblewrap; absent: none was asked for. */
+  /** Tries a container if bubblewrap is not available; absent: none was asked for. */
   container?: () => Promise<{ sandbox: Sandbox } | { why: string }>;
 };
 
-/** What `bwrap` says of its version, and what the self-test finds in its sandbox. */
+/** Runs `bwrap --version`, and the self-test of bubblewrap's sandbox. */
 export type Trial = (
   bwrap: string,
   sandbox: Sandbox,
@@ -45,7 +45,7 @@ export const tryNow: Trial = (bwrap, sandbox, path) =>
 const needUsers =
   "Allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces=15000; on Ubuntu 24.04 kernel.apparmor_restrict_unprivileged_userns=0 or an AppArmor profile for bwrap; in a container run it with --security-opt seccomp=unconfined --security-opt systempaths=unconfined, with AppArmor apparmor=unconfined, too), or run the service where they are";
 
-/** Tries tier 1; otherwise says why it is impossible and what to do about it. */
+/** Tries tier 1; if it is impossible, returns the reason and its remedy. */
 const tryBubblewrap = async (
   options: SandboxOptions,
   network: boolean,
@@ -81,7 +81,7 @@ const tryNamespace = async (options: SandboxOptions): Promise<Sandbox | undefine
   if (options.tier === 3) return undefined;
   if (process.platform !== "linux" || findProgram("unshare", options.path) === undefined) return undefined;
   const { path } = options;
-  // Without a loopback interface most tests of servers would fail, so the network stays on then.
+  // Without `ip` there would be no loopback interface, and most tests of servers would fail, so the network stays on.
   const off = options.network !== true && findProgram("ip", path) !== undefined;
   for (const network of off ? [false, true] : [true]) {
     const sandbox = namespaceSandbox(path, network, options.programs);

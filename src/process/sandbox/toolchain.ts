@@ -2,8 +2,8 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 
 /**
- * Launchers such as rustup's `cargo` or pyenv's `python3` look below HOME for what they start. Commands have another
- * HOME, so these variables tell the launchers where it is.
+ * Launchers such as rustup's `cargo` or pyenv's `python3` look below HOME for the programs they start. Commands have
+ * another HOME, so these variables tell the launchers where the programs are.
  */
 
 export type MachineEnvironment = {
@@ -12,7 +12,7 @@ export type MachineEnvironment = {
   env?: Readonly<Record<string, string | undefined>>;
 };
 
-/** By variable, its default folder below HOME; "" for none. */
+/** Each variable's default folder below HOME; "" for none. */
 const homes: Readonly<Record<string, string>> = {
   RUSTUP_HOME: ".rustup",
   PYENV_ROOT: ".pyenv",
@@ -37,7 +37,7 @@ export const toolEnv = ({ home, env = {} }: MachineEnvironment, network: boolean
     const folder = movedTo(env[name]) ?? standard;
     if (folder !== undefined) found[name] = folder;
   }
-  // Installing a toolchain is up to the operator, even where commands could write it.
+  // Only the operator installs toolchains, even where commands could write the folder.
   if (found["RUSTUP_HOME"] !== undefined) found["RUSTUP_AUTO_INSTALL"] = "0";
   if (network) return found;
   // With network, cargo downloads into the command's own folder; without, it can only use what is there already.

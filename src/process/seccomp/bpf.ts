@@ -3,11 +3,12 @@ import { type Condition, errors, type Rule } from "./profile.ts";
 
 /**
  * Compiles a profile to the program that the kernel runs before every system call of a sandbox: classic BPF over
- * `struct seccomp_data`, as `bwrap --seccomp` reads it. A call of another architecture than the service's, such as an
- * i386 program's, ends its process. Calls that are newer than the profile, and those of x32, do not exist.
+ * `struct seccomp_data`, as `bwrap --seccomp` reads it. A call for another architecture than the service's, such as an
+ * i386 program's, kills its process. Calls that are newer than the profile, and those of x32, are answered as if they
+ * did not exist.
  */
 
-/** AUDIT_ARCH_X86_64, AUDIT_ARCH_AARCH64, with the column of each in `callNumbers`. */
+/** AUDIT_ARCH_X86_64 and AUDIT_ARCH_AARCH64, with each architecture's column in `callNumbers`. */
 const architectures = {
   x64: { audit: 0xc000_003e, column: 0 },
   arm64: { audit: 0xc000_00b7, column: 1 },
@@ -17,7 +18,10 @@ const allow = 0x7fff_0000;
 const killProcess = 0x8000_0000;
 const refuse = (answer: keyof typeof errors): number => 0x0005_0000 | errors[answer];
 
-/** `nr`, and the lower half of an argument, in the bytes of `struct seccomp_data` on a little-endian machine. */
+/**
+ * Offsets in `struct seccomp_data`, on a little-endian machine: of `nr`, of `arch`, and of the lower half of an
+ * argument.
+ */
 const callOffset = 0;
 const archOffset = 4;
 const argOffset = (arg: number): number => 16 + 8 * arg;
@@ -33,7 +37,10 @@ const op = {
   answer: 0x06,
 } as const;
 
-/** A jump: over so many instructions, or to the end of the conditions or of the rule. */
+/**
+ * Target of a jump: the number of instructions to skip; "holds": the end of the condition; "fails": the end of the
+ * rule.
+ */
 type Target = number | "holds" | "fails";
 type Instruction = { code: number; k: number; yes?: Target; no?: Target };
 
@@ -55,7 +62,7 @@ const ofCondition = (condition: Condition): Instruction[] => {
   ];
 };
 
-/** Ends with the rule's answer; falls through where a condition does not hold. */
+/** Ends with the rule's answer; falls through if a condition does not hold. */
 const ofRule = ({ answer, when = [] }: Rule): Instruction[] => {
   const conditions = when.map(ofCondition);
   const length = conditions.reduce((sum, each) => sum + each.length, 0);
@@ -85,15 +92,15 @@ const encode = (program: readonly Instruction[]): Buffer => {
   return bytes;
 };
 
-/** The body's last instruction allows. */
+/** `body`: its last instruction allows the call. */
 type Block = { number: number; body: Instruction[] };
 
-/** How far a jump with a condition goes. */
+/** Farthest target of a conditional jump, in instructions. */
 const farthest = 255;
 
 /**
- * Finds a call's block by halving, in a handful of steps: the kernel runs the program for each call, and once through
- * for all numbers when a sandbox is opened. `blocks` in the order of their numbers, at least one.
+ * Finds a call's block by binary search, in a handful of steps: the kernel runs the program for each call, and once for
+ * all numbers when a sandbox is opened. `blocks` must be sorted by number and not empty.
  */
 const search = (blocks: readonly Block[]): Instruction[] => {
   const half = Math.ceil(blocks.length / 2);
@@ -131,7 +138,8 @@ export const compileFilter = (rules: readonly Rule[], arch: string): Buffer | un
     { code: op.equal, k: audit, yes: 1, no: 0 },
     { code: op.answer, k: killProcess },
     { code: op.load, k: callOffset },
-    // A tracer sets -1 to skip a call; its own answer stands. x32 calls are above all others, too.
+    // A tracer sets the number to -1 to skip a call, and the tracer's own answer stands. The numbers of x32 calls are
+    // above all others, too.
     { code: op.above, k: newestCall, yes: 0, no: 3 },
     { code: op.equal, k: 0xffff_ffff, yes: 0, no: 1 },
     { code: op.answer, k: allow },

@@ -86,5 +86,5 @@ export const callNumbers = {
 
 export type CallName = keyof typeof callNumbers;
 
-/** The newest call that the profile has an opinion of: `file_setattr`, of Linux 6.17, on both architectures. */
+/** The newest call that the profile takes into account: `file_setattr`, of Linux 6.17, on both architectures. */
 export const newestCall = 469;

@@ -1,12 +1,13 @@
 import { type Condition, errors, profile, type Rule } from "./profile.ts";
 
 /**
- * The profile in the words of container engines (OCI), whose library compares an argument once in a rule, and only by
- * equality under a mask in what is of use here. A condition is a union of such comparisons: a rule for each
- * combination. The library answers calls that it does not know, and those that are newer, as the kernel does.
+ * The profile in the format of container engines (OCI). Their library compares each argument only once per rule and, of
+ * the comparisons useful here, only by equality under a mask. A condition is therefore a union of such comparisons, and
+ * each combination becomes a rule. The library answers calls that are unknown to it or newer in the same way as the
+ * kernel.
  */
 
-/** All values that are `value` under `mask`; of 32 bits. */
+/** All 32-bit values that equal `value` under `mask`. */
 type Cube = { mask: number; value: number };
 
 const whole = 0xffff_ffff;
@@ -14,7 +15,7 @@ const bits = Array.from({ length: 32 }, (_, at) => 2 ** (31 - at));
 const has = (mask: number, bit: number): boolean => (mask & bit) !== 0;
 const unsigned = (value: number): number => value >>> 0;
 
-/** All values under `mask` but these, as cubes that do not meet. */
+/** All values under `mask` except these, as disjoint cubes. */
 const butThese = (values: readonly number[], mask: number): Cube[] => {
   const visit = (at: number, fixed: Cube, left: readonly number[]): Cube[] => {
     if (left.length === 0) return [fixed];
@@ -40,7 +41,7 @@ const cubesOf = (condition: Condition): Cube[] => {
   return condition.is.map((value) => ({ mask, value }));
 };
 
-/** undefined: nothing is both. */
+/** The intersection; undefined: it is empty. */
 const both = (a: Cube, b: Cube): Cube | undefined =>
   unsigned((a.value ^ b.value) & a.mask & b.mask) === 0
     ? { mask: unsigned(a.mask | b.mask), value: unsigned(a.value | b.value) }
@@ -81,7 +82,7 @@ const ofRule = ({ calls, answer, when = [] }: Rule): OciRule[] =>
     })),
   }));
 
-/** As `--security-opt seccomp=` reads it from a file. */
+/** The JSON that `--security-opt seccomp=` reads from a file. */
 export const ociProfile = (rules: readonly Rule[] = profile): { defaultAction: string; syscalls: OciRule[] } => ({
   defaultAction: "SCMP_ACT_ALLOW",
   syscalls: rules.flatMap(ofRule),

@@ -12,7 +12,7 @@ import type { Scope } from "../squad.ts";
 
 /**
  * Which squads a project sees. Packages are in three scopes: the product's own, the data folder's, and the project's
- * `.sortie/squads`. A broken package is an issue and does not hide others.
+ * `.sortie/squads`. A broken package is reported as an issue and does not hide others.
  */
 
 export type Scan = {
@@ -71,7 +71,7 @@ export const createCatalog = ({ dataDir, external, servers = [], product = packa
     return files === undefined ? empty : scanScope(files, scope, (contents) => open(scope, contents));
   };
 
-  /** Part of the product, so read only once, and again where not all of it could be. */
+  /** The product's squads do not change, so they are read only once, and again only if some could not be read. */
   const builtins = loadOnce(
     () => scanOf("builtin", undefined),
     ({ found, issues }) => found.length > 0 && issues.length === 0,
@@ -110,7 +110,7 @@ export const createCatalog = ({ dataDir, external, servers = [], product = packa
   };
 };
 
-/** `ranked`: of two squads with the same id, the first one counts. */
+/** `ranked`: of squads with the same id, the first one counts. */
 const together = (parts: readonly ScopeScan[], ranked: readonly CatalogEntry[]): Scan => {
   const issues = parts.flatMap((part) => part.issues);
   const warnings = parts.flatMap((part) => part.warnings);

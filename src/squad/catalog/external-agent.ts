@@ -31,7 +31,7 @@ const externalSquad = (name: string): Squad => ({
   skills: [],
 });
 
-/** As a catalog entry; without files, because it is made from the configuration. */
+/** The agent's squad as a catalog entry; without files, because it is made from the configuration. */
 export const findExternal = (name: string): CatalogEntry => {
   const squad = externalSquad(name);
   return { squad, scope: "user", digest: hash("sha256", snapshotOf(squad), "hex"), files: undefined };

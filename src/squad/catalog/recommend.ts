@@ -5,9 +5,9 @@ import type { CatalogEntry } from "./scope.ts";
 import type { Scope } from "../squad.ts";
 
 /**
- * Recommends squads for a phase of work. Only a squad that claims the phase in its own `owns` is an owner; similar
- * words are listed separately and never make one. Needs a complete and healthy catalog, because a squad that cannot be
- * read might be the owner.
+ * Recommends squads for a phase of work. Only a squad that claims the phase in its own `owns` is an owner; squads with
+ * similar words are listed separately and never become owners. Needs a complete and healthy catalog, because a squad
+ * that cannot be read might be the owner.
  */
 
 export type Candidate = { found: CatalogEntry; reasons: string[] };
@@ -58,7 +58,7 @@ const unhealthy = ({ issues, complete }: Scan): ServiceError => {
   );
 };
 
-/** In the form that `owns` uses: each part in lower-case letters, digits and single hyphens. */
+/** A phase in the form that `owns` uses: each part in lower-case letters, digits and single hyphens. */
 export const slugOf = (phase: string): string =>
   phase
     .split("/")
@@ -72,7 +72,7 @@ export const slugOf = (phase: string): string =>
     .filter((part) => part !== "")
     .join("/");
 
-/** The more specific the claim, the lower the rank; undefined: no claim. */
+/** The more specific the squad's claim, the lower the rank; undefined: it claims nothing. */
 const ownedBy = ({ squad: { owns } }: CatalogEntry, phase: string): { rank: number; reasons: string[] } | undefined => {
   const [domain = ""] = phase.split("/");
   if (owns.phases.includes(phase)) return { rank: 0, reasons: [`It owns the phase ${phase}.`] };
@@ -82,7 +82,7 @@ const ownedBy = ({ squad: { owns } }: CatalogEntry, phase: string): { rank: numb
 
 const scopes: readonly Scope[] = ["project", "user", "builtin"];
 
-/** What is built in comes below everything that somebody installed, however exact its claim. */
+/** Built-in squads rank below all installed ones, however exact their claim. */
 const shipped = ({ scope }: CatalogEntry): number => (scope === "builtin" ? 1 : 0);
 
 /** By scope, the project's first; then the more specialised squad; then by id. */

@@ -7,14 +7,14 @@ import type { Scope, Squad } from "../squad.ts";
 
 /** Reads the packages of one scope; each is in a folder named by its id. */
 
-/** Relative to the product's folder, the data folder, and the project. */
+/** The folder of packages, relative to the product's folder, the data folder, and the project. */
 export const folderOf: Readonly<Record<Scope, string>> = {
   builtin: "squads",
   user: "squads",
   project: ".sortie/squads",
 };
 
-/** A usable squad. `files`: undefined for one that is made from the configuration. */
+/** A usable squad. `files`: undefined for a squad that is made from the configuration. */
 export type CatalogEntry = { squad: Squad; scope: Scope; digest: string; files: readonly PackageFile[] | undefined };
 
 /** `squad`: the folder's name; "" for an issue of the scope as a whole. */
@@ -22,10 +22,10 @@ export type ScopedIssue = Issue & { scope: Scope; squad: string };
 
 export type ScopeScan = { found: CatalogEntry[]; issues: ScopedIssue[]; warnings: ScopedIssue[]; complete: boolean };
 
-/** Where the old package is during an upgrade: see install/writer.ts. */
+/** Name of the old package's folder during an upgrade: see install/writer.ts. */
 export const previousOf = (id: string): string => `.previous~${id}`;
 
-/** `open` turns a package into a catalog entry, or into what is wrong with it. */
+/** `open` turns a package into a catalog entry, or into its issues. */
 export const scanScope = async (
   files: Files,
   scope: Scope,
@@ -36,7 +36,7 @@ export const scanScope = async (
     scan.issues.push({ scope, squad: "", file: "", code, message });
     scan.complete = false;
   };
-  /** Folders whose package has another id. */
+  /** Folders whose package has another id than the folder's name. */
   const strays: { folder: string; id: string }[] = [];
   try {
     const { entries, truncated } = await files.list(folderOf[scope], { limit: 2 * bounds.packages });
@@ -90,8 +90,8 @@ const cutOff = (entry: string, kinds: ReadonlyMap<string, unknown>): string | un
 };
 
 /**
- * The package of an id, even during an upgrade, which moves the old package aside and then the new one in. Reads again
- * if the package changed meanwhile, so the result never mixes both.
+ * Reads the package of an id, even during an upgrade, which moves the old package aside and then the new one into
+ * place. Reads again if the package changed meanwhile, so that the result never mixes both.
  */
 export const readPackage = async (files: Files, scope: Scope, id: string): Promise<Contents | undefined> => {
   const stamp = (name: string) => folderStamp(files.root, [...folderOf[scope].split("/"), name]);

@@ -13,8 +13,8 @@ import { type Inspect, readSource, type Source } from "./source.ts";
 import { createWriter, leftovers, type Writer } from "./writer.ts";
 
 /**
- * Installs, upgrades and removes packages: each is validated completely before anything is written, with one writer per
- * id.
+ * Installs, upgrades and removes packages: each is validated completely before anything is written, and each id has one
+ * writer at a time.
  */
 
 export type InstallScope = "user" | "project";
@@ -28,15 +28,15 @@ export interface Manager {
    */
   install(source: Source, scope: InstallScope, directory?: string, expected?: string): Promise<Installed>;
   /**
-   * Refuses as `install` does where the project has something else than the package, or what it is to replace, under
-   * its id.
+   * Refuses as `install` does if the project has anything under this id but the package itself or the one that it is to
+   * replace.
    */
   expectInstallable(squad: Pick<SquadRef, "id" | "digest">, directory: string, expected?: string): Promise<void>;
-  /** Refuses with `squad_not_found`, or with `squad_changed` where `expected` is another digest. */
+  /** Refuses with `squad_not_found`, or with `squad_changed` if the package's digest is not `expected`. */
   uninstall(id: string, scope?: InstallScope, directory?: string, expected?: string): Promise<InstallScope>;
-  /** Repairs what writes of a killed service left in the data folder. */
+  /** Repairs what interrupted writes of a killed service left in the data folder. */
   tidy(): Promise<void>;
-  /** What the nodes of a database share of the user's scope; undefined: there are no others. */
+  /** Keeps the user scope the same on all nodes of a database; undefined: there are no other nodes. */
   sharing: Pick<Sharing, "follow" | "apart"> | undefined;
 }
 
@@ -48,7 +48,7 @@ export type ManagerOptions = {
   inspect: Inspect;
   /** The search path for git. */
   path?: string | undefined;
-  /** The packages that the nodes of a database share; undefined: there are no others. */
+  /** The packages that the nodes of a database share; undefined: there are no other nodes. */
   shared?: { squads: SharedSquads; log: Log } | undefined;
 };
 
@@ -115,7 +115,10 @@ export const createManager = (options: ManagerOptions): Manager => {
         });
   const sharingOf = (scope: InstallScope) => (scope === "user" ? sharing : undefined);
 
-  /** Has the other nodes replace a package, too, before it is replaced here: the next start here goes on with it. */
+  /**
+   * Shares a new package with the other nodes before it is replaced here: if this service is killed in between, its
+   * next start continues with it.
+   */
   const publish = async (
     scope: InstallScope,
     id: string,
@@ -139,7 +142,7 @@ export const createManager = (options: ManagerOptions): Manager => {
       return alone(root, scope, squad.id, async (writer) => {
         const common = await sharingOf(scope)?.level(squad.id, writer);
         const standing = standingOf(await catalog.read(scope, squad.id, root));
-        // Also the answer to a caller who repeats a request because the first answer was lost.
+        // This is also the answer for a caller who repeats a request because the first answer was lost.
         if (standing === digest && (common === undefined || common === digest)) return { squad: ref, replaced: digest };
         if (standing !== digest && standing !== (expected ?? null)) throw changed(squad.id, expected, standing);
         await publish(scope, squad.id, common, { digest, files });
@@ -191,7 +194,8 @@ export const createManager = (options: ManagerOptions): Manager => {
 };
 
 /**
- * A full disk, or a file where the folder should be, is not our fault; the refusal shows no path of the data folder.
+ * A full disk, or a file where the folder should be, is not a bug of the service; the refusal shows no path of the data
+ * folder.
  */
 const refusalOf = (error: unknown, scope: InstallScope): unknown => {
   if (error instanceof FileRefused) return new ServiceError("directory_invalid", `${error.message}.`);
@@ -209,7 +213,7 @@ const changed = (id: string, expected: string | undefined, standing: string | nu
   });
 };
 
-/** An ill-formed id is one that no squad has. */
+/** Also used for an ill-formed id, since no squad has such an id. */
 export const notFound = (id: string): ServiceError =>
   new ServiceError(
     "squad_not_found",

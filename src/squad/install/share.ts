@@ -6,16 +6,17 @@ import { checkListed, digestOf, type PackageFile } from "../package/package.ts";
 import type { Writer } from "./writer.ts";
 
 /**
- * Keeps the packages for every project the same on all nodes of a database. Each node has them as files in its data
- * folder; the database has the newest of each. What was installed on one is installed on the others; so is what
- * somebody copied into a folder by hand. What was changed on two of them is left as it is on both until somebody
- * chooses.
+ * Keeps the packages of the user scope the same on all nodes of a database. Each node has them as files in its data
+ * folder; the database has the newest version of each. A package that is installed on one node, or copied into its
+ * folder by hand, is installed on the others. A package that was changed on two nodes stays as it is on both until
+ * somebody chooses.
  */
 
 /**
- * What is to be done about one package: `apply` what is shared, `publish` what is here, or nothing, since both are the
- * `same`, or since they came `apart`. `here`: the digest of the package in the data folder, null without one, undefined
- * if it is broken. `seen`: what both last had in common. `shared` null: it was removed; undefined: it never was shared.
+ * What to do about one package: `apply` the shared one, `publish` the local one, or nothing, because both are the
+ * `same` or because both changed (`apart`). `here`: the digest of the package in the data folder; null: there is none;
+ * undefined: it is broken. `seen`: the digest that both last had in common. `shared`: null: the package was removed;
+ * undefined: it was never shared.
  */
 export const stepOf = ({
   here,
@@ -28,7 +29,7 @@ export const stepOf = ({
 }): "same" | "apply" | "publish" | "apart" => {
   if (shared === undefined) return typeof here === "string" ? "publish" : "same";
   if (here === shared) return "same";
-  // A folder that somebody removed by hand comes back: only `sortie squad remove` removes a package from all nodes.
+  // A folder that was removed by hand comes back: only `sortie squad remove` removes a package from all nodes.
   if (here === null || here === seen) return "apply";
   return here !== undefined && shared === seen ? "publish" : "apart";
 };
@@ -39,19 +40,22 @@ export const standingOf = (contents: Contents | undefined): string | null | unde
 
 export interface Sharing {
   /**
-   * Makes the packages here those that the nodes share. Resolves to what it found, if nothing had to be changed.
-   * Rejects with `store_unavailable`.
+   * Brings the packages here in line with those that the nodes share. Resolves to the scan it made if nothing had to be
+   * changed. Rejects with `store_unavailable`.
    */
   follow(): Promise<Scan | undefined>;
-  /** The packages that came apart. */
+  /** The packages that were changed on two nodes. */
   apart(): ReadonlySet<string>;
-  /** The same for one package; its lock is held. Resolves to the digest that is shared then; null: none. */
+  /**
+   * Does the same for one package, whose lock the caller holds. Resolves to the digest that is then shared; null: none.
+   */
   level(id: string, writer: Writer): Promise<string | null>;
   /**
-   * Has all nodes replace a package, or remove it; false: another node was quicker. The data folder is the caller's.
+   * Has all nodes replace or remove a package; false: another node was quicker. The caller updates the data folder of
+   * this node.
    */
   publish(id: string, before: string | null, after: SharedPackage | null): Promise<boolean>;
-  /** The data folder has what was published. */
+  /** Reports that the data folder now has what was published. */
   done(id: string, digest: string | null): Promise<void>;
 }
 
@@ -110,11 +114,11 @@ export const createSharing = ({ squads: shared, catalog, alone, log }: Deps): Sh
     level,
 
     async follow() {
-      // What others wrote under a name that no package has is no package: nothing is done for it.
+      // An entry whose name no package can have is ignored.
       const known = new Map([...(await shared.list())].filter(([id]) => isName(id)));
       const seenHere = await catalog.scan();
       const { squads, issues, complete } = seenHere;
-      // Where not all can be read, what is missing is not known.
+      // If not everything could be read, it is unknown which packages are missing.
       if (!complete) return seenHere;
       let isLevel = true;
       const here = new Map(
@@ -149,13 +153,14 @@ export const createSharing = ({ squads: shared, catalog, alone, log }: Deps): Sh
 };
 
 /**
- * Whether the files may be those of a package. The database is written by all nodes, and whatever else may write there.
+ * Whether the files may be those of a package. The database is written by all nodes, and by anything else that has
+ * access.
  */
 const isPackage = (files: readonly PackageFile[]): boolean =>
   files.length > 0 &&
   checkListed(files.map(({ path, bytes }) => ({ path, kind: "file", bytes: bytes.length }))).length === 0;
 
-/** A catalog of what all nodes have installed by the time it is read. */
+/** A catalog that first follows what all nodes have installed. */
 export const followed = (catalog: Catalog, sharing: Pick<Sharing, "follow"> | undefined): Catalog =>
   sharing === undefined
     ? catalog

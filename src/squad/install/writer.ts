@@ -7,7 +7,7 @@ import { previousOf } from "../catalog/scope.ts";
 /**
  * The only code that writes packages. A package is written completely next to its place, synced, and renamed into it;
  * an upgrade first moves the old package aside, where readers find it until the new one is in place. So after a kill at
- * any moment either the old package is there or the new one, and the next write of the same id removes any leftovers.
+ * any moment either the old package or the new one is there, and the next write of the same id removes any leftovers.
  * The caller holds the id's lock.
  */
 
@@ -21,12 +21,12 @@ export interface Writer {
 const stageOf = (id: string) => `.stage~${id}`;
 const goneOf = (id: string) => `.gone~${id}`;
 
-/** The ids with leftovers, from the names in a folder of packages. */
+/** The ids that have leftovers, from the names in a folder of packages. */
 export const leftovers = (names: readonly string[]): string[] => [
   ...new Set(names.flatMap((name) => /^\.(?:stage|gone|previous)~(.+)$/.exec(name)?.[1] ?? [])),
 ];
 
-/** `place`: path of the folder of packages below `root`, which is a real path. */
+/** `place`: path of the folder of packages below `root`, which must be a real path. */
 export const createWriter = (root: string, place: readonly string[]): Writer => {
   const settle: Writer["settle"] = async (id) => {
     // A refused write has not created the folder.
@@ -99,7 +99,7 @@ const stage = async (root: string, place: readonly string[], files: readonly Pac
     await file.writeFile(bytes);
     await file.sync();
   }
-  // The deepest first: a folder's entries are durable before the folder is.
+  // Deepest folders first: a folder's entries must be durable before the folder is.
   for (const path of [...folders].toSorted().toReversed()) {
     using folder = openFolder(root, [...place, ...path.split("/").filter((part) => part !== "")]);
     await sync(folder);

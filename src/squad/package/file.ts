@@ -15,7 +15,9 @@ import { issuesOf } from "../../protocol/issue.ts";
 import { hiddenIn, hiddenWithin } from "./hidden.ts";
 import type { Issue, PackageFile } from "./package.ts";
 
-/** Reads JSON, and Markdown with YAML front matter, validated by a schema; every issue has a line and column. */
+/**
+ * Reads JSON, and Markdown with YAML front matter, and validates it with a schema; every issue has a line and column.
+ */
 
 export type ReadResult<T> =
   | { ok: true; value: T; lineOf: (path: readonly PropertyKey[]) => Place }
@@ -25,7 +27,7 @@ type Place = { line: number; column: number };
 /** Offset of a value, or of an unknown key. */
 type Locate = (path: readonly PropertyKey[]) => number | undefined;
 
-/** The text of a file, or why it cannot be a text. */
+/** The text of a file, or why it is not acceptable text. */
 export const textOf = ({ path, bytes }: PackageFile): { ok: true; text: string } | { ok: false; issues: Issue[] } => {
   const no = (code: string, message: string, at?: Place) => ({
     ok: false as const,
@@ -49,7 +51,7 @@ const placesOf = (text: string) => {
   };
 };
 
-/** No schema of a package has as many. */
+/** No schema of a package is nested this deeply. */
 const mostLevels = 32;
 
 /** A JSON file; comments, trailing commas and duplicate keys are refused. */
@@ -95,7 +97,7 @@ const repeated = (node: Node): Node | undefined => {
   return undefined;
 };
 
-/** Bytes: YAML takes long to read. */
+/** In bytes: YAML is slow to parse. */
 const mostFrontMatter = 8 * 1024;
 
 const fence = /^---[ \t]*\r?\n([\s\S]*?)(?:^|\r?\n)---[ \t]*(?:\r?\n|$)/;
@@ -158,7 +160,7 @@ const checked = <T>(
   locate: Locate,
   placed: (offset: number) => Place,
 ): ReadResult<T> => {
-  /** The position of the value, else of the nearest enclosing one that exists. */
+  /** The position of the value, or of the nearest enclosing one that exists. */
   const lineOf = (path: readonly PropertyKey[]): Place => {
     for (let length = path.length; length > 0; length -= 1) {
       const offset = locate(path.slice(0, length));

@@ -1,10 +1,10 @@
 /**
- * Characters that a human reader does not see must not be in what an agent reads: all that Unicode says are ignored in
- * display, controls, separators of lines, and the few others without a shape. Those that emoji and scripts are written
- * with are allowed where these need them, one at a time.
+ * Text for agents must not contain characters that a human reader does not see: all that Unicode marks as ignored in
+ * display, control characters, line separators, and the few others without a visible shape. Those that emoji and some
+ * scripts need are allowed in the places that need them, one at a time.
  */
 
-/** Scripts whose letters take another shape by a joiner or a non-joiner between them. */
+/** Scripts in which a joiner or non-joiner between two letters changes their shape. */
 const joining =
   "Arab Syrc Mand Mong Nkoo Phag Mani Phlp Rohg Sogd Adlm Deva Beng Guru Gujr Orya Taml Telu Knda Mlym Sinh Khmr Mymr Bali Java Sund Newa Tirh Gran Sidd Modi Shrd"
     .split(" ")
@@ -18,19 +18,22 @@ const allowed = [
   `(?<=${letter})[\\u200c\\u200d](?=${letter})`,
   // Between the parts of an emoji: a family, a profession.
   `(?<=${emoji}[\\ufe0f\\p{Emoji_Modifier}]?)\\u200d(?=${emoji})`,
-  // An emoji as a picture or as a letter, and a digit on a key.
+  // An emoji in its picture or text form, and a digit on a key.
   `(?<=${emoji})[\\ufe0e\\ufe0f]`,
   `(?<=[0-9#*])\\ufe0f(?=\\u20e3)`,
   // The forms of a Mongolian letter.
   `(?<=[\\p{Script=Mongolian}&&\\p{L}])[\\u180b-\\u180d\\u180f]`,
 ];
-/** Default ignorable or not: interlinear marks and other formats, an empty braille pattern, a note without a head. */
+/**
+ * Characters to find: default ignorable ones, and others such as interlinear marks, further format characters, an empty
+ * braille pattern, and a musical note without a head.
+ */
 const unseen =
   "[[\\p{Default_Ignorable_Code_Point}\\p{Cc}\\p{Zl}\\p{Zp}\\p{Noncharacter_Code_Point}\\ufff9-\\ufffc\\u2800\\u{1d159}\\u{13430}-\\u{1343f}]--[\\t\\n\\r]]";
 
 export const hidden = new RegExp(`(?!${allowed.join("|")})${unseen}`, "v");
 
-/** The first character that does not show, as `U+200B`, and where it stands. */
+/** The first hidden character, as `U+200B`, and its index. */
 export const hiddenIn = (text: string): { code: string; index: number } | undefined => {
   const found = hidden.exec(text);
   if (found === null) return undefined;
@@ -39,7 +42,8 @@ export const hiddenIn = (text: string): { code: string; index: number } | undefi
 };
 
 /**
- * The same in the texts and keys of a value that was parsed: an escape in JSON or YAML shows, what it makes does not.
+ * Finds hidden characters in the texts and keys of a parsed value: an escape in JSON or YAML is visible, the character
+ * that it produces is not.
  */
 export const hiddenWithin = (
   value: unknown,

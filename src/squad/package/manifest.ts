@@ -5,26 +5,26 @@ import { effort } from "../../protocol/field.ts";
  * Schemas of `squad.json` and of the front matter of a package's Markdown. `schemas/squad.json` is generated from here.
  */
 
-/** All limits of a package, and of a folder of packages. Bytes and counts. */
+/** All limits of a package, and of a folder of packages, in bytes and counts. */
 export const bounds = {
   files: 64,
   fileBytes: 64 * 1024,
   bytes: 1024 * 1024,
   agents: 32,
   skills: 16,
-  /** Per scope; a scan that finds more is not complete. */
+  /** Per scope; a scan that finds more is incomplete. */
   packages: 1000,
   scopeBytes: 64 * 1024 * 1024,
-  /** A ZIP as uploaded, and how much larger its files may be than the ZIP. */
+  /** The size of an uploaded ZIP, and how many times larger than the ZIP its files may be. */
   zipBytes: 2 * 1024 * 1024,
   zipRatio: 100,
 } as const;
 
-/** `acp-<name>` is an external agent of the configuration. */
+/** Ids of this form are external agents of the configuration. */
 export const reserved = /^acp-/;
 
 const kebab = /^[a-z0-9]+(?:-[a-z0-9]+)*$/;
-/** semver.org's own expression. */
+/** The expression published by semver.org. */
 const semver =
   /^(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)(?:-(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*)?(?:\+[0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*)?$/;
 

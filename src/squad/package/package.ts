@@ -2,20 +2,20 @@ import { hash } from "node:crypto";
 import { bounds } from "./manifest.ts";
 
 /**
- * A package as a set of files: which paths it may have, its digest, and the bytes that the digest is computed from.
+ * A package as a set of files: the paths it may have, its digest, and the bytes that the digest is computed from.
  * parse.ts reads the content.
  */
 
 export type PackageFile = { path: string; bytes: Buffer };
 
-/** What is wrong, and where: lines and columns count from 1. `file` is "" for the package as a whole. */
+/** A problem and its place: lines and columns count from 1. `file` is "" for the package as a whole. */
 export type Issue = { file: string; line?: number; column?: number; code: string; message: string };
 
-/** `squad.json`, or `agents/qa.md:12:3`. */
+/** Formats the place of an issue: `squad.json`, or `agents/qa.md:12:3`. */
 export const placeOf = ({ file, line, column }: Issue): string =>
   [file === "" ? "package" : file, line, column].filter((part) => part !== undefined).join(":");
 
-/** What a folder, a ZIP or a Git tree says about an entry before its bytes are read. Folders are not listed. */
+/** What a folder, a ZIP or a Git tree tells about an entry before its bytes are read. Folders are not listed. */
 export type Listed = { path: string; kind: "file" | "link" | "other"; bytes: number };
 
 const forms = [
@@ -34,7 +34,7 @@ export const tooManyFiles: Issue = {
   message: `Expected at most ${bounds.files} files, got more`,
 };
 
-/** Whether the entries may be those of a package. Call it before reading any of them. */
+/** The issues of a listing; empty: the entries may be those of a package. Call this before reading any of them. */
 export const checkListed = (entries: readonly Listed[]): Issue[] => {
   if (entries.length > bounds.files) return [tooManyFiles];
   const issues: Issue[] = [];

@@ -6,14 +6,11 @@ import { checkListed, type Issue, type PackageFile } from "./package.ts";
 import type { Agent, Scope, Squad, SquadSkill } from "../squad.ts";
 import { type ReadResult, readJson, readMarkdown, textOf } from "./file.ts";
 
-/**
- * Parses the files of a package into a squad, or into everything that is wrong with them. Never throws because of
- * content.
- */
+/** Parses the files of a package into a squad, or into a list of all issues. Never throws because of the content. */
 
 /**
  * `external`: names of the operator's external agents, which no project's package may name; "any": they are not known.
- * `servers`: of the operator's MCP servers, likewise; absent: there are none.
+ * `servers`: the same for the operator's MCP servers; absent: there are none.
  */
 export type ParseContext = {
   scope: Scope;
@@ -47,7 +44,7 @@ export const parsePackage = (files: readonly PackageFile[], around?: ParseContex
     if (!read.ok && (file !== undefined || path === "README.md")) issues.push(...read.issues);
   }
   const head = take("squad.json", (file) => readJson(file, manifest));
-  // Without a valid list, every file is read, to find what else is wrong.
+  // Without a valid list, all files present are read, to find their issues as well.
   const { agents: agentNames, skills: skillNames } = head?.value ?? namesIn(known);
   const agents = ["orchestrator", ...agentNames].flatMap((name) => {
     const read = take(`agents/${name}.md`, (file) => readMarkdown(file, agentHead));

@@ -1,6 +1,6 @@
 import type { Squad } from "../squad.ts";
 
-/** Snapshots of squads without files: those of the configuration, and revisions from before there were packages. */
+/** Snapshots of squads without files: those of the configuration, and revisions from before packages existed. */
 
 export const snapshotOf = (squad: Squad): Buffer => Buffer.from(`${plain}${JSON.stringify(squad)}`);
 

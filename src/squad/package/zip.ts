@@ -44,17 +44,17 @@ export const readZip = async (zip: Buffer): Promise<Contents> => {
   }
 };
 
-/** Folders may be listed too. */
+/** A listing may include folders, too. */
 const entriesAtMost = 4 * bounds.files;
 
-/** A ZIP of the folder itself has everything below the folder's name. */
+/** A ZIP made of the folder itself has everything below the folder's name, which is removed. */
 const topOf = (entries: readonly Entry[]): string => {
   const top = /^[^/]+\//.exec(entries[0]?.fileName ?? "")?.[0] ?? "";
   const nested = entries.some(({ fileName }) => fileName === `${top}squad.json`);
   return nested && entries.every(({ fileName }) => fileName.startsWith(top)) ? top : "";
 };
 
-/** Only archives made on Unix can have links. */
+/** Only archives made on Unix can contain links. */
 const kindOf = ({ externalFileAttributes }: Entry): Listed["kind"] => {
   const type = (externalFileAttributes >>> 16) & 0o170000;
   return type === 0o120000 ? "link" : type === 0 || type === 0o100000 ? "file" : "other";

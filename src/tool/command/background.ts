@@ -5,15 +5,15 @@ import type { BackgroundCommands, BackgroundCommand, ToolCommand } from "../tool
 
 /**
  * Commands of one run that continue while the agent works. Their ids contain the run's epoch, so that ids of earlier
- * runs are recognised. Nothing is durable: whoever ends the run ends them.
+ * runs are recognised. Nothing is durable: the end of the run ends them.
  */
 
 const unreadBytes = 64 * 1024;
 
-/** Ended commands that are remembered. */
+/** How many ended commands are remembered. */
 const keptJobs = 20;
 
-/** Milliseconds to collect more output after the first, which arrives in pieces. */
+/** Milliseconds to wait for more output after the first piece arrives. */
 const gatherMs = 150;
 
 export const createBackground = (epoch: number): BackgroundCommands => {

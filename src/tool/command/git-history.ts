@@ -15,7 +15,7 @@ const input = z.strictObject({
   limit: z.number().int().min(1).max(500).optional().describe("log; default 20"),
 });
 
-/** Git for an agent that judges a Task's tree and changes nothing: its `diff` is by itself the whole change. */
+/** Git for an agent that judges a Task's tree and changes nothing: `diff` without a revision shows the whole change. */
 export const gitHistory: Tool<z.infer<typeof input>> = {
   name: "git",
   description:

@@ -10,7 +10,7 @@ const actions = ["status", "diff", "log", "show", "grep", "restore", "add", "com
 /**
  * `grep` counts the lines with a plain text in tracked files (`glob`: `*.md` at any depth, `src/**\/*.ts`; `untracked`:
  * other files too), for the built-in model; `add` and `commit` are for models that insist on them. One flat object,
- * because providers refuse a union at the top; what an action needs is checked below.
+ * because providers reject a union at the top; the arguments that an action requires are checked below.
  */
 const input = z
   .strictObject({
@@ -64,7 +64,7 @@ export const git: Tool<Input> = {
 const act = async (call: Input, context: ToolContext): Promise<ToolResult> => {
   const { workspace } = context;
   switch (call.action) {
-    // These two need no repository.
+    // `mv` and `rm` need no repository.
     case "mv":
       return move(workspace, call.from ?? "", call.to ?? "");
     case "rm":
@@ -88,7 +88,7 @@ const inRepository = async (call: Input, repository: Git, context: ToolContext):
   const inside = (path: string) => componentsOf(workspace.files.inside(path)).join("/") || ".";
   const paths = (call.paths ?? []).map(inside);
   const revision = call.revision?.split(" ") ?? [];
-  /** Where the Task has files of its own: what they are compared with. */
+  /** The commit that the Task's files are compared with; null: the Task works in the user's directory. */
   const base = workspace.prepared.kind === "worktree" ? workspace.prepared.baseCommit : null;
   const isWhole = base !== null && revision.length === 0 && call.staged !== true;
   const untracked = async (): Promise<string[]> => {
@@ -97,7 +97,7 @@ const inRepository = async (call: Input, repository: Git, context: ToolContext):
     });
     return namesIn(stdout);
   };
-  /** `args` name commits. Leaves out files whose content may not be read, and names them at the end. */
+  /** `args` name commits. Omits files whose content may not be read, and names them at the end. */
   const differences = async (args: string[], format: string[], none: string): Promise<ToolResult> => {
     const listed = [...args, "--name-only", "--no-renames", "-z", "--relative"];
     if (call.action === "show") listed.push("--format=");
@@ -122,7 +122,7 @@ const inRepository = async (call: Input, repository: Git, context: ToolContext):
     if (text.length === 0) return ok(note === "" ? none : note);
     return sized(note === "" ? text : Buffer.concat([text, Buffer.from(`\n${note}`)]), context);
   };
-  // In a worktree of its own a Task is on no branch.
+  // In its own worktree a Task is on no branch.
   const branch = workspace.prepared.kind === "directory" ? ["--branch"] : [];
   const say = async (args: string[], none: string) => {
     const { stdout } = await repository.run([...args, "--", ...paths], { signal });
@@ -186,7 +186,7 @@ const inRepository = async (call: Input, repository: Git, context: ToolContext):
       return ok(`Restored ${paths.map(shown).join(", ")} from HEAD.`);
     }
     case "add": {
-      // git would look into them, and run what their own configuration names.
+      // Git would look into submodules, and run programs that their own configuration names.
       const known = [
         ...new Set([
           ...(await gitlinksIn(repository, ["HEAD"], signal)),
@@ -231,10 +231,10 @@ const inRepository = async (call: Input, repository: Git, context: ToolContext):
 
 const maxHidden = 200;
 
-/** New files whose text a diff shows: one process each. */
+/** How many new files a diff shows with their text: each takes a process. */
 const maxUntracked = 30;
 
-/** Paths that are submodules: in a commit, or in the index where none is given. */
+/** The paths that are submodules, in a commit or, when none is given, in the index. */
 const gitlinksIn = async (repository: Git, commit: string[], signal: AbortSignal): Promise<string[]> => {
   const list = commit.length === 0 ? ["ls-files", "-s", "-z"] : ["ls-tree", "-r", "-z", ...commit];
   const { stdout } = await repository.run(list, { signal, ok: [0, 128] });
@@ -242,7 +242,8 @@ const gitlinksIn = async (repository: Git, commit: string[], signal: AbortSignal
 };
 
 /**
- * Accepts only commits, on both sides of a range: an object name of a file's content would show it whatever its name.
+ * Accepts only commits, on both sides of a range: the object name of a file's content would show the file, whatever its
+ * path.
  */
 const commitsOf = (revision: string): string =>
   revision
@@ -257,7 +258,7 @@ const namesIn = (list: Buffer): string[] => {
   return names;
 };
 
-/** A glob as Git's pathspec: without a wildcard a file or folder, without a slash at any depth. */
+/** A glob as a Git pathspec: without a wildcard it names a file or folder, without a slash it matches at any depth. */
 const pathspec = (glob: string): string => {
   const path = componentsOf(glob).join("/");
   if (path === "") return ".";
@@ -286,7 +287,7 @@ const grep = async (call: Input, repository: Git, { workspace, signal }: ToolCon
   for (let nul = text.indexOf(0); nul >= 0; nul = text.indexOf(0)) {
     const end = text.indexOf(10, nul);
     const path = decodePath(text.subarray(0, nul));
-    // Counts of protected files are left out, too: they would confirm guesses at the content.
+    // Counts of protected files are left out, too: they would confirm guesses about the content.
     if (workspace.files.mayRead(path)) lines.push(`${text.subarray(nul + 1, end).toString()}\t${shown(path)}`);
     text = text.subarray(end + 1);
   }
@@ -296,5 +297,5 @@ const grep = async (call: Input, repository: Git, { workspace, signal }: ToolCon
     : ok(lines.join("\n"));
 };
 
-/** More is an error, since a truncated list would be taken for a complete one. */
+/** More matches than this are an error, since a truncated list would be taken for a complete one. */
 const maxFound = 1000;

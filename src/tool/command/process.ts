@@ -44,7 +44,7 @@ const act = async ({ action, id, seconds }: z.infer<typeof input>, context: Tool
   return report(job, context);
 };
 
-/** Ended commands that are evidence already. */
+/** Ended commands that have already been recorded as evidence. */
 const proven = new WeakSet<BackgroundCommand>();
 
 /** The first report of a named command's end is evidence. */
@@ -56,7 +56,7 @@ const proofOf = async (job: BackgroundCommand, context: ToolContext): Promise<Pi
   return { evidence: { command: job.command, output, tree: await context.workspace.tree() } };
 };
 
-/** The state in one line, then the new output; once it has ended, where the whole output can be read. */
+/** The state in one line, then the new output; once the command has ended, also where the whole output can be read. */
 export const report = async (
   job: BackgroundCommand,
   context: ToolContext,
@@ -65,7 +65,7 @@ export const report = async (
   const text = (await plainText(job.take())).trimEnd();
   const ran = job.ended();
   const shown = sized(text, context);
-  // Short output is in the conversation already, in the results of earlier reads.
+  // Short output is already in the conversation, in the results of earlier reads.
   const all = ran !== undefined && ran.output.length > Math.max(text.length + 2, maxOutput) ? ran.output : undefined;
   const lines = [first, text === "" ? "(no new output)" : shown.output];
   if (all !== undefined)

@@ -35,7 +35,8 @@ export const shell: Tool<z.infer<typeof input>> = {
 };
 
 /**
- * What a run would be evidence for: one slice, all that its agent works on, or nothing. `proves`: its agent says so.
+ * What a run would be evidence for: one slice, everything that its agent works on, or nothing. `proves`: the agent
+ * named it.
  */
 type Proves = { for: { sliceID?: string; proves?: true }; note: string } | undefined;
 
@@ -70,10 +71,10 @@ const commandOf = async (
   { workspace, limits, ...context }: ToolContext,
   seconds: number,
 ) => {
-  // Refuses a folder that does not exist, is no folder, or lies outside.
+  // Refuses a folder that does not exist, is not a folder, or lies outside.
   await workspace.files.expectFolder(cwd);
   return {
-    // On the same line, so that bash counts lines as the model does.
+    // `set` is on the command's first line, so that bash counts lines as the model does.
     run: `set -o pipefail; ${command}`,
     written: command,
     cwd: cwd.startsWith("/") ? cwd : join(workspace.root, cwd),
@@ -100,8 +101,8 @@ const start = async (call: z.infer<typeof input>, context: ToolContext): Promise
 };
 
 /**
- * Programs of the tree are none that the operator named, even if the service was started with a folder of it on its
- * PATH.
+ * Removes folders of the tree from the PATH, in case the service was started with one on it: the operator's command
+ * must not resolve to a program that agents can change.
  */
 const pathOutside =
   'sortie_path=; IFS=:; for sortie_folder in $PATH; do case $sortie_folder/ in "$PWD"/*) ;; /*) sortie_path=$sortie_path:$sortie_folder ;; esac; done; unset IFS; PATH=${sortie_path#:}; unset sortie_path sortie_folder';
@@ -109,7 +110,8 @@ const pathOutside =
 const run = async (call: z.infer<typeof input>, context: ToolContext, proves: Proves): Promise<ToolResult> => {
   const { workspace, limits, signal } = context;
   const seconds = Math.min(call.timeoutSeconds ?? limits.commandSeconds, limits.commandMaxSeconds);
-  // Alone, because what else runs in the Task's sandbox can read the variables of what runs beside it.
+  // A command with secrets runs in a sandbox of its own, because other processes in the Task's sandbox could read its
+  // variables.
   const secrets = call.cwd === undefined || call.cwd === "" ? context.secretsFor(call.command) : undefined;
   const command = await commandOf(call, context, seconds);
   const alone =
@@ -133,7 +135,7 @@ const run = async (call: z.infer<typeof input>, context: ToolContext, proves: Pr
   });
   switch (ran.ended) {
     case "exit":
-      // null: a signal that was not ours ended it.
+      // null: the command was ended by a signal that the service did not send.
       return result(
         ran.exitCode === null ? `Ended by a signal ${after}.` : `Exit code ${ran.exitCode} ${after}.${cutNote(ran)}`,
       );
@@ -148,11 +150,11 @@ const run = async (call: z.infer<typeof input>, context: ToolContext, proves: Pr
   }
 };
 
-/** 128 and SIGPIPE: not a failure of what was cut. */
+/** 141 is 128 and SIGPIPE: the part of the pipe that was cut off did not fail. */
 const cutNote = ({ exitCode }: CommandResult): string =>
   exitCode === 141 ? " 141: the next part of a pipe, such as `head`, ended before it had read everything." : "";
 
-/** What depends on the time may have gone wrong for this alone. */
+/** Tells the model that a command was held: whatever depends on time may have failed for this reason alone. */
 const heldNote = ({ heldMs = 0 }: CommandResult): string =>
   heldMs < 1
     ? ""

@@ -2,21 +2,21 @@ import { diffArrays, structuredPatch } from "diff";
 import { linesOf } from "../file/text.ts";
 import type { Effort } from "./match.ts";
 
-/** What differs between two versions of a file, bounded in effort: only the lines between equal ends are compared. */
+/** The difference between two versions of a file, at bounded effort: equal beginnings and ends are not compared. */
 
 const context = 3;
 
-/** Lines of the part that differs, of both versions together. */
+/** Most lines that are compared, in the differing parts of both versions together. */
 const mostLines = 500_000;
 
-/** Of one run of new lines, those at either end that are shown; what is between was given a moment ago. */
+/** How many lines of a long run of new lines are shown at each end; the model itself wrote the rest a moment ago. */
 const shownEnds = 4;
 
 export type Difference = { added: number; removed: number /** The changed places as they are now. */; places: string };
 
 /**
- * The lines that were changed, as they are now, with a few around them and their numbers, as `read` shows them;
- * undefined: there are too many differences to be of use.
+ * The changed lines in their present form, with a few lines around them and line numbers, as `read` shows them;
+ * undefined: there are too many differences to be useful.
  */
 export const differenceOf = (path: string, before: string, after: string, effort: Effort): Difference | undefined => {
   const { from, old, fresh } = changedPart(before, after);
@@ -35,7 +35,7 @@ export const differenceOf = (path: string, before: string, after: string, effort
 
 const placeOf = (lines: readonly string[], first: number, width: number): string[] => {
   const shown: string[] = [];
-  /** The present run of new lines. */
+  /** The current run of new lines. */
   let run: string[] = [];
   let at = first;
   const numbered = (line: string) => `${String(at++).padStart(width)}\t${line.slice(1)}`;
@@ -78,13 +78,13 @@ const linesUpTo = (text: string, most: number): number => {
   return count;
 };
 
-/** The part that differs, with its context of whole lines, and its offset. */
+/** The part that differs, with whole lines of context around it, and its offset. */
 const changedPart = (before: string, after: string): { from: number; old: string; fresh: string } => {
   const { from, end } = boundsOf(before, after);
   return { from, old: before.slice(from, before.length - end), fresh: after.slice(from, after.length - end) };
 };
 
-/** `end`: the length of what is equal behind the part. */
+/** `from`: where the differing part begins. `end`: the length of the equal text after it. */
 const boundsOf = (before: string, after: string): { from: number; end: number } => {
   const shorter = Math.min(before.length, after.length);
   let from = 0;

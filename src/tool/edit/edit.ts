@@ -32,7 +32,7 @@ export const edit: Tool<z.infer<typeof input>> = {
       const made = quick === "too much" ? await inThread(editing, request, { signal, give: [bytes] }) : quick;
       if (made === "too much") throw new Error("Expected edits without a bound on effort to have an end.");
       if ("failed" in made) return failed(made.failed);
-      // The thread may have taken the bytes along.
+      // When a thread did the work, the bytes may have been transferred to it.
       const before = quick === "too much" ? undefined : bytes;
       await workspace.files.write(path, made.bytes);
       touched?.([{ path: workspace.files.inside(path), before }]);
@@ -40,7 +40,7 @@ export const edit: Tool<z.infer<typeof input>> = {
     }),
 };
 
-/** Characters that are read, once for each edit, before it is better done in a thread. */
+/** The most characters, counted once for each edit, that are processed here rather than in a thread. */
 const mostRead = 256 * 1024;
 
 const isSmall = ({ bytes, edits }: Edits): boolean =>

@@ -2,49 +2,50 @@ import { diffArrays } from "diff";
 import { startsOf } from "./occurrence.ts";
 
 /**
- * Finds a text that a model wrote from memory in a file, and adapts its replacement. Three readings, of which the
+ * Finds in a file a text that a model wrote from memory, and adapts its replacement. There are three readings, and the
  * strictest that matches counts: exactly; ignoring white space at line ends (CRLF included); as whole lines whose
- * indentation differs in the same way throughout. Lines that are equal in both texts keep the file's own bytes.
+ * indentation differs in the same way throughout. Lines that are equal in the old and the new text keep the file's own
+ * bytes.
  */
 
 export type Reading = "exact" | "line ends" | "indentation";
 
 export type PassageMatch = {
   reading: Reading;
-  /** Rising offsets. */
+  /** Offsets, in ascending order. */
   starts: readonly number[];
-  /** The offset behind the place of this number, and what to put there. */
+  /** `endOf`: the end offset of the match with this index; `freshFor`: its replacement. */
   endOf: (index: number) => number;
   freshFor: (index: number) => string;
 };
 
 export type FindOptions = {
-  /** Only at the start of a line. */
+  /** Match only at the start of a line. */
   whole?: boolean;
   /**
-   * Places that do not overlap, in order to replace all; otherwise every place, so that the caller sees whether there
-   * is only one.
+   * Find only matches that do not overlap, in order to replace all of them. Otherwise every match is found, so that the
+   * caller sees whether there is only one.
    */
   apart?: boolean;
   /**
-   * How much may be compared; where it is not enough, `TooMuch` is thrown. Without it the search takes the time it
-   * takes.
+   * Limit on the comparison; `TooMuch` is thrown when it does not suffice. Without it the search takes as long as it
+   * needs.
    */
   effort?: Effort;
 };
 
-/** Bounds the comparison of two lists: their differences, and milliseconds. */
+/** Limits the comparison of two lists, by the number of differences and in milliseconds. */
 export type Effort = { maxEditLength: number; timeout: number };
 
-/** More than the given effort is needed. */
+/** The search needs more than the given effort. */
 export class TooMuch extends Error {}
 
 /** Line comparisons after which the search for other indentation is given up. */
 const maxCompared = 2_000_000;
-/** Characters; a longer text is matched exactly only. */
+/** In characters; a longer text is only matched exactly. */
 const maxTolerant = 4_000_000;
 
-/** Empty `starts`: not found. */
+/** Empty `starts` means that the text was not found. */
 export const find = (text: string, old: string, fresh: string, options: FindOptions = {}): PassageMatch => {
   const { whole = false, apart = false, effort } = options;
   // A CRLF is one line end: no match begins inside it.
@@ -56,7 +57,7 @@ export const find = (text: string, old: string, fresh: string, options: FindOpti
     exact = startsOf(text, old, apart).filter(begins);
   }
   const { length } = old;
-  // No line ends to adapt: the common case, and the one with very many matches.
+  // No line ends to adapt: the common case, and the one with the most matches.
   const plain = !fresh.includes("\n") || !text.includes("\r");
   if (exact.length > 0) {
     const merge = plain ? () => fresh : mergerOf(text, old, fresh, effort);
@@ -85,7 +86,7 @@ export const find = (text: string, old: string, fresh: string, options: FindOpti
 
 type Place = { from: number; to: number; shift?: Shift };
 
-/** A regular expression would take quadratic time on long white space. */
+/** Hand-written, because a regular expression would take quadratic time on long white space. */
 const trimEnd = (line: string): string => {
   let end = line.length;
   while (end > 0 && " \t\r".includes(line[end - 1] ?? "x")) end -= 1;
@@ -107,7 +108,7 @@ const withoutLineEnds = (
 ): Place[] => {
   const view = bare.join("\n");
   const wanted = old.split("\n").map(trimEnd).join("\n");
-  // White space at the very end of `old` can only match that of a line's end.
+  // White space at the very end of `old` can only match white space at the end of a line.
   const atEnd = trimEnd(old) !== old;
   const places: Place[] = [];
   const start = originOf(lines, bare);
@@ -122,7 +123,7 @@ const withoutLineEnds = (
   return places;
 };
 
-/** Converts offsets in the lines without their ends to offsets in the text; they must rise from call to call. */
+/** Converts offsets in the trimmed lines to offsets in the text; they must ascend from call to call. */
 const originOf = (lines: readonly string[], bare: readonly string[]) => {
   let line = 0;
   let inView = 0;
@@ -175,7 +176,7 @@ const reindented = (
 
 type Shift = (line: string) => string | undefined;
 
-/** How the indentation of `wanted` becomes that of the file, if it differs in the same way on all lines. */
+/** Converts the indentation of `wanted` to the file's, if it differs in the same way on all lines. */
 const shiftOf = (wanted: readonly string[], there: readonly string[]): Shift | undefined => {
   const pairs = wanted.flatMap((line, at) =>
     line === "" ? [] : [{ mine: indentOf(line), theirs: indentOf(there[at] ?? "") }],
@@ -224,11 +225,11 @@ const piecesOf = (text: string): Piece[] => {
 };
 
 type Merge = ((from: number, to: number, shift?: Shift) => string) & {
-  /** The lines that `fresh` has in addition. */
+  /** The lines that `fresh` adds. */
   added: readonly string[];
 };
 
-/** Makes the new text for a place: with the file's line ends, and its own lines where old and new are equal. */
+/** Builds the new text for a match, with the file's line ends, and the file's own lines where old and new are equal. */
 const mergerOf = (text: string, old: string, fresh: string, effort: Effort | undefined): Merge => {
   const olds = piecesOf(old);
   const news = piecesOf(fresh);
@@ -266,7 +267,7 @@ const mergerOf = (text: string, old: string, fresh: string, effort: Effort | und
 type Run = { added: boolean; removed: boolean; count: number };
 
 const runsOf = (olds: readonly Piece[], news: readonly Piece[], effort: Effort | undefined): Run[] => {
-  // Equal beginnings and ends first, so that of two equal lines the one at the same position is kept.
+  // Equal beginnings and ends are split off first, so that of two equal lines the one at the same position is kept.
   const same = (back: number) => olds.at(back)?.text === news.at(back)?.text;
   const fewer = Math.min(olds.length, news.length);
   let head = 0;
@@ -289,7 +290,7 @@ const runsOf = (olds: readonly Piece[], news: readonly Piece[], effort: Effort |
 
 const fullEffort: Effort = { maxEditLength: 4000, timeout: 3000 };
 
-/** The line end at an offset or after it, else the last one before; offsets rise from call to call. */
+/** The line end at or after an offset, otherwise the last one before it; offsets must ascend from call to call. */
 const lineEndNear = (text: string): ((offset: number) => string) => {
   const last = text.lastIndexOf("\n");
   let newline = -1;

@@ -1,11 +1,14 @@
-/** Where a text stands in another one, in time linear in both, whatever they are. */
+/** Finds a text in another one in time linear in both, whatever their content. */
 
-/** Characters by which places are guessed: few enough that the built-in search is as good as linear. */
+/**
+ * Length of the prefix that is searched for first, in characters: short enough that the built-in search is as good as
+ * linear.
+ */
 const probeLength = 32;
-/** Comparisons of characters that guesses may cost beyond those of the whole text, twice. */
+/** Character comparisons that wrong guesses may cost, in addition to twice the length of the text. */
 const mostGuessed = 2 ** 20;
 
-/** Rising. `apart`: places that do not overlap; else every place. */
+/** In ascending order. `apart`: only matches that do not overlap; otherwise every match. */
 export const startsOf = (text: string, part: string, apart = true, most = Number.POSITIVE_INFINITY): number[] => {
   const starts: number[] = [];
   const find = finderOf(part);
@@ -14,14 +17,14 @@ export const startsOf = (text: string, part: string, apart = true, most = Number
   return starts;
 };
 
-/** -1: nowhere. */
+/** -1: not found. */
 export const firstOf = (text: string, part: string): number => finderOf(part)(text, 0);
 
 type Find = (text: string, from: number) => number;
 
 /**
- * For calls with rising offsets in one text. The built-in search compares all of `part` at each place of a text that
- * repeats itself, so it only guesses; after too many wrong guesses a table takes over.
+ * For calls with ascending offsets in one text. The built-in search would compare all of `part` at each place of a
+ * repetitive text, so it only searches for the prefix; after too many wrong guesses a table takes over.
  */
 const finderOf = (part: string): Find => {
   if (part.length <= probeLength) return (text, from) => text.indexOf(part, from);
@@ -42,7 +45,7 @@ const finderOf = (part: string): Find => {
   };
 };
 
-/** Items of a list that can be searched like characters, e.g. lines by number. */
+/** Finds a sequence in a list of numbers, such as lines replaced by their numbers. */
 export const startsIn = (items: Int32Array, part: Int32Array, most: number): number[] => {
   const starts: number[] = [];
   if (part.length === 0) return starts;
@@ -58,13 +61,13 @@ export const startsIn = (items: Int32Array, part: Int32Array, most: number): num
   return starts;
 };
 
-/** The algorithm of Knuth, Morris and Pratt; calls with rising offsets read each character once. */
+/** The Knuth-Morris-Pratt algorithm; calls with ascending offsets read each character once. */
 const tableFinderOf = (part: string): Find => {
   const borders = bordersOf(part.length, (at) => part.charCodeAt(at));
   let next = 0;
   let matched = 0;
   return (text, from) => {
-    // Overlapping places continue with what is matched already.
+    // Overlapping matches continue with the characters matched already.
     if (from > next - matched) {
       next = from;
       matched = 0;
@@ -83,7 +86,7 @@ const tableFinderOf = (part: string): Find => {
   };
 };
 
-/** For each length, how much of the beginning ends there, too. */
+/** For each prefix of the part, the length of its longest border: a proper prefix that is also its suffix. */
 const bordersOf = (length: number, code: (at: number) => number): Int32Array => {
   const borders = new Int32Array(length);
   for (let at = 1, matched = 0; at < length; at += 1) {
@@ -94,7 +97,7 @@ const bordersOf = (length: number, code: (at: number) => number): Int32Array => 
   return borders;
 };
 
-/** Converts rising offsets to line numbers, counted from 1, in one pass over the text. */
+/** Converts ascending offsets to line numbers, counted from 1, in one pass over the text. */
 export const lineCounter = (text: string): ((offset: number) => number) => {
   let line = 1;
   let end = text.indexOf("\n");

@@ -9,8 +9,8 @@ import { fit, type FitAnswer, type FitRequest, fitting } from "./patch-fit.ts";
 import type { ApplyMode } from "./patch-read.ts";
 
 /**
- * Applies a patch: all of it is computed in memory and in a temporary index; the files change only if everything fits,
- * and through `files` like any other write.
+ * Applies a patch. All of it is computed in memory and in a temporary index; the files change only if everything fits,
+ * and then through `files` like any other write.
  */
 
 export const apply = async (
@@ -59,9 +59,9 @@ export const apply = async (
   }
 };
 
-/** Bytes of the patch and its files together that are fitted at once. */
+/** Largest patch with its files, in bytes together, that is fitted here rather than in a thread. */
 const mostAtOnce = 128 * 1024;
-/** Bytes of all files together. */
+/** Limit for all files together, in bytes. */
 const mostBytes = 128 * 1024 * 1024;
 
 const sizeOf = (tree: Tree | undefined): number =>
@@ -93,8 +93,8 @@ const load = async (workspace: Workspace, paths: readonly string[]): Promise<{ t
 const binaryPatch = /^GIT binary patch$/m;
 
 /**
- * Fits the patch by `git apply --3way`, on a temporary index that holds just these files as they are now. The work tree
- * is the project's root, so that paths mean the same when the project is a folder of a repository.
+ * Fits the patch with `git apply --3way`, on a temporary index that holds only these files in their present state. The
+ * work tree is the project's root, so that paths mean the same when the project is a folder of a repository.
  */
 const fitByGit = async (git: TreeGit, before: Tree, text: string, strip: 0 | 1): Promise<Fitted> => {
   using index = git.temporary();

@@ -2,35 +2,35 @@ import type { StructuredPatch, StructuredPatchHunk } from "diff";
 import { startsIn } from "./occurrence.ts";
 
 /**
- * Applies the hunks of a unified diff to a text, each where its lines stand nearest to its number, shifted as the hunk
- * before it was. Takes time linear in the text for each hunk, however often its lines stand there in part.
+ * Applies the hunks of a unified diff to a text, each at the matching place nearest to its line number, shifted like
+ * the hunk before it. Takes time linear in the text for each hunk, however often parts of its lines occur.
  */
 
 export type FitResult =
   | { text: string }
-  /** The hunk of this index stands nowhere, or not below the hunk before it. */
+  /** The hunk with this index matches nowhere, or only above the end of the hunk before it. */
   | { failed: number }
-  /** It does not stand at its own line but at several others (counted from 1). */
+  /** The hunk does not match at its own line but at several others (counted from 1). */
   | { doubtful: number; lines: number[] };
 
 type Side = {
   hunk: StructuredPatchHunk;
-  /** Its lines by number, as in the text. */
+  /** The lines it replaces, by their numbers as in the text. */
   old: Int32Array;
-  /** What it puts in place of them. */
+  /** The lines that replace them. */
   fresh: string[];
-  /** Lines of context at its end, into which the next hunk may reach. */
+  /** Number of context lines at its end, which the next hunk may overlap. */
   trailing: number;
 };
 
-/** Places that are told. */
+/** How many places are reported. */
 const mostTold = 20;
 
 export const fitExactly = (text: string, patch: StructuredPatch): FitResult => {
   const lines = text.split("\n");
   const last = patch.hunks.length - 1;
   const end = lineEndOf(patch.hunks[last]);
-  // A last line without an end is an empty one less.
+  // Without a final line end, the split yields no empty last item.
   const open = lines.at(-1) !== "";
   if (end === "both" && !open) return { failed: last };
   if (end === "removed" && open) return { failed: last };
@@ -68,14 +68,14 @@ export const fitExactly = (text: string, patch: StructuredPatch): FitResult => {
   return { text: result.join("\n") };
 };
 
-/** What a patch says of the text's last line end: it adds or removes it, or both versions have none. */
+/** What a patch says about the text's last line end: it adds or removes it, or neither version has one. */
 const lineEndOf = (hunk: StructuredPatchHunk | undefined): "added" | "removed" | "both" | undefined => {
   const signs = (hunk?.lines ?? []).flatMap((line, at, all) => (line.startsWith("\\") ? [all[at - 1]?.[0] ?? ""] : []));
   const [fresh, old] = [signs.includes("+"), signs.includes("-")];
   return fresh && old ? "both" : fresh ? "removed" : old ? "added" : undefined;
 };
 
-/** A patch with one kind of line ends fits a text with the other kind. */
+/** Lets a patch with one kind of line ends fit a text with the other kind. */
 const convertFor = (text: string, { hunks }: StructuredPatch): ((line: string) => string) => {
   const contents = hunks.flatMap(({ lines }) =>
     lines.filter((line, at) => !line.startsWith("\\") && lines[at + 1]?.startsWith("\\") !== true),
@@ -88,7 +88,7 @@ const convertFor = (text: string, { hunks }: StructuredPatch): ((line: string) =
   return (line) => line;
 };
 
-/** The hunks' lines by number, and the text's; 0: a line that no hunk has. */
+/** Numbers the hunks' lines and the text's; 0: a line that occurs in no hunk. */
 const numbered = (
   lines: readonly string[],
   hunks: readonly StructuredPatchHunk[],
@@ -107,7 +107,7 @@ const numbered = (
     for (const [at, line] of hunk.lines.entries()) {
       const sign = line[0] ?? " ";
       if (sign === "\\") continue;
-      // A last line without an end has none to convert.
+      // A last line without a line end has none to convert.
       const content = hunk.lines[at + 1]?.startsWith("\\") === true ? line.slice(1) : convert(line.slice(1));
       if (sign !== "+") old.push(numberOf(content));
       if (sign !== "-") fresh.push(content);
@@ -118,7 +118,7 @@ const numbered = (
   return { numbers: Int32Array.from(lines, (line) => known.get(line) ?? 0), sides };
 };
 
-/** The place nearest to where it was wanted; of two, the one below. */
+/** The place nearest to the wanted one; of two equally near, the lower one in the file. */
 const nearestOf = (places: readonly number[], wanted: number, from: number): number | undefined =>
   places
     .filter((at) => at >= from)

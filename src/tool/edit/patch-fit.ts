@@ -11,30 +11,30 @@ import { fitParts, parseLoosely } from "./patch-format.ts";
 import { type ApplyMode, byLines, type FilePatch, type Patch, pathsOf, readPatch } from "./patch-read.ts";
 
 /**
- * Fits a patch to files, in memory: a job, as large files or very many hunks take longer than the service may stand
- * still. A unified diff is tried exactly (hunks may have moved as a whole), then three-way where Git has the versions
- * it was made from, then by its lines alone, like every `*** Begin Patch`.
+ * Fits a patch to files, in memory. A job for a thread, because large files or very many hunks take longer than the
+ * service may be blocked. A unified diff is tried exactly (hunks may have moved as a whole), then three-way if Git has
+ * the versions it was made from, then by its lines alone, like every `*** Begin Patch`.
  */
 
 export type FitRequest = {
   patch: string;
   mode: ApplyMode;
-  /** The files that it names; undefined: not known yet. They are returned with the answer. */
+  /** The files that the patch names; undefined: not loaded yet. They are returned with the answer. */
   before?: Tree | undefined;
-  /** Whether Git may be asked. */
+  /** Whether Git is available. */
   git: boolean;
-  /** What came of fitting it three-way. */
+  /** The result of the three-way fit. */
   merged?: Fitted;
-  /** Gives up where it would take a while. */
+  /** Return "too much" rather than take long. */
   little?: boolean;
 };
 
 type Answer =
   | { kind: "says"; ok: boolean; text: string }
   | { kind: "refused"; refusal: { kind: FileRefused["kind"]; message: string } }
-  /** These files are needed. */
+  /** The caller must load these files and ask again. */
   | { kind: "files"; paths: string[] }
-  /** Only Git can tell: it does not fit exactly, but names versions. */
+  /** The patch does not fit exactly but names the versions it was made from, so Git must try it. */
   | { kind: "three-way"; text: string; strip: 0 | 1 }
   | { kind: "change"; changes: { path: string; after: Content | null }[]; summary: string };
 
@@ -42,7 +42,7 @@ export type FitAnswer = Answer & { before?: Tree | undefined };
 
 const littleEffort: Effort = { maxEditLength: 200, timeout: 5 };
 
-/** Milliseconds to count the lines of all files' changes together. */
+/** Milliseconds for counting the changed lines of all files together. */
 const countMs = 2000;
 
 export const fit = (request: FitRequest): FitAnswer | "too much" => {
@@ -73,7 +73,7 @@ const answerTo = (request: FitRequest): Answer => {
   if (request.mode === "check-applied") return applied(before, patch);
   const exact: Fitted = patch.binary ? { ok: false, why: "It holds a binary part." } : fitAll(before, patch.list);
   if (exact.ok) return finish(request, before, exact, "");
-  // Without the original versions Git could only guess a place, which `exact` failed to find.
+  // Without the original versions Git could only guess a place, and `exact` failed to find one.
   if (patch.versions && request.git && request.merged === undefined)
     return { kind: "three-way", text: patch.text, strip: patch.strip };
   const merged = request.merged ?? exact;
@@ -131,7 +131,7 @@ const finish = (
   return { kind: "change", changes, summary: summary.join("\n") };
 };
 
-/** `M path (+2 -1)`; without the counts for a binary file, or one with too many differences. */
+/** `M path (+2 -1)`; without the counts for a binary file, or for a file with too many differences. */
 const summaryOf = (
   path: string,
   before: Content | null,
@@ -178,7 +178,7 @@ const fitAll = (before: Tree, list: readonly FilePatch[]): Fitted => {
   return { ok: true, tree };
 };
 
-/** Names the hunk, with the nearest lines of the file. */
+/** Reports the hunk that does not fit, with the nearest lines of the file. */
 const rejected = (name: string, text: string, patch: FilePatch["patch"], index: number): string => {
   const hunk = patch.hunks[index];
   if (hunk === undefined) return `${name} does not fit.`;

@@ -6,8 +6,8 @@ import { shown } from "../result.ts";
 
 /**
  * Parses patches as models write them: the `*** Begin Patch` form, and unified diffs whose line numbers and counts are
- * wrong or missing. A hunk is found by its lines, at one place or not at all; line numbers and `@@` texts only choose
- * between places.
+ * wrong or missing. A hunk is located by its lines, at exactly one place or not at all; line numbers and `@@` texts
+ * only choose between places.
  */
 
 export type Hunk = { header: string; line: number | undefined; old: string[]; fresh: string[]; atEnd: boolean };
@@ -72,7 +72,9 @@ export const parseEnvelope = (text: string): Parsed => {
   return parts.length === 0 ? { refused: "Expected a file in the patch, got none; nothing was changed." } : parts;
 };
 
-/** false: the line is not part of a hunk. An empty line counts as a context line that lost its leading space. */
+/**
+ * Returns false if the line is not part of a hunk. An empty line counts as a context line that lost its leading space.
+ */
 const hunkLine = (hunks: Hunk[], line: string): boolean => {
   const open = hunks.at(-1);
   if (line.startsWith("@@")) {
@@ -97,7 +99,7 @@ const hunkLine = (hunks: Hunk[], line: string): boolean => {
   return true;
 };
 
-/** Parses a unified diff by the signs at the line starts alone. */
+/** Parses a unified diff only by the signs at the starts of lines. */
 export const parseLoosely = (text: string, strip: 0 | 1): Parsed => {
   const parts: FilePart[] = [];
   const lines = text.split("\n");
@@ -131,8 +133,8 @@ export const parseLoosely = (text: string, strip: 0 | 1): Parsed => {
 };
 
 /**
- * Applies all parts in memory, one after the other. The first that does not fit is reported, with the file's lines
- * there.
+ * Applies all parts in memory, one after the other. The first part that does not fit is reported, with the file's lines
+ * at that place.
  */
 export const fitParts = (before: Tree, parts: readonly FilePart[], effort?: Effort): Fitted & { notes?: string[] } => {
   const tree: Tree = new Map(before);
@@ -196,7 +198,7 @@ const joined = (lines: readonly string[]): string => lines.map((line) => `${line
 
 type Rest = {
   text: string;
-  /** The offset from which on the hunk may stand, and the number of lines above it. */
+  /** The offset from which on the hunk may match, and the number of lines above it. */
   start: number;
   above: number;
   headers: Headers;
@@ -268,7 +270,8 @@ const nearestTo = (hunk: Hunk, rest: string, old: string, above: number): string
 };
 
 /**
- * The offset behind the only line from an offset on that equals the header, or behind the only one that contains it.
+ * The offset after the only line, from an offset on, that equals the header or, if none does, that contains it.
+ * Undefined when there is no such line, or several.
  */
 type Headers = (header: string, from: number) => number | undefined;
 
@@ -296,7 +299,9 @@ const headersOf = (text: string): Headers => {
   };
 };
 
-/** The first two of rising offsets that lie behind another one: a line that ends there belongs to what is above. */
+/**
+ * The first two of ascending offsets that exceed another one: a line that ends exactly there belongs to the part above.
+ */
 const inRest = (ends: readonly number[], from: number): number[] => {
   let [low, high] = [0, ends.length];
   while (low < high) {

@@ -3,13 +3,13 @@ import { messageOf } from "../../error.ts";
 import { componentsOf } from "../../workspace/file/files.ts";
 import { type FilePart, isEnvelope, parseEnvelope, parseLoosely } from "./patch-format.ts";
 
-/** What a patch says: its files, and how it wants to be applied. */
+/** The content of a patch: its files, and how it is to be applied. */
 
 export type ApplyMode =
   | "apply"
-  /** Only reports whether it would apply. */
+  /** Only reports whether the patch would apply. */
   | "check"
-  /** Only reports whether all of it is in the files already. */
+  /** Only reports whether all of the patch is already in the files. */
   | "check-applied";
 
 export type FilePatch = { from: string | null; to: string | null; patch: StructuredPatch };
@@ -22,13 +22,13 @@ export type Patch =
       list: FilePatch[];
       strip: 0 | 1;
       binary: boolean;
-      /** It names the versions that it was made from. */
+      /** Whether the diff names the versions it was made from. */
       versions: boolean;
     };
 
 type Refused = { refused: string };
 
-/** Throws FileRefused for a path outside the project or in `.git`. */
+/** Parses a patch of either form. Throws FileRefused for a path outside the project or in `.git`. */
 export const readPatch = (patch: string, mode: ApplyMode): Patch | Refused => {
   const text = patch.endsWith("\n") ? patch : `${patch}\n`;
   if (isEnvelope(text)) {
@@ -39,7 +39,7 @@ export const readPatch = (patch: string, mode: ApplyMode): Patch | Refused => {
   }
   const parsed = parse(text);
   if (!("refused" in parsed)) return parsed;
-  // Line numbers or counts are wrong or missing, as models write them: match by the lines instead.
+  // Line numbers or counts are wrong or missing, as often in patches by models: match by the lines instead.
   const parts = parsed.names && mode !== "check-applied" ? parseLoosely(text, stripOf(text)) : [];
   return "refused" in parts || parts.length === 0 ? { refused: parsed.refused } : byLines(parts);
 };
@@ -112,7 +112,7 @@ const parse = (text: string): (Patch & { kind: "unified" }) | (Refused & { names
   };
 };
 
-/** The number of components to strip: 1 when names follow `a/` and `b/`, as in Git's diffs. */
+/** The number of path components to strip: 1 when names begin with `a/` and `b/`, as in Git's diffs. */
 const prefixed = (names: readonly string[]): 0 | 1 =>
   names.every((name) => name === "/dev/null" || /^[a-z]\//.test(name)) ? 1 : 0;
 

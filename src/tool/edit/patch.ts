@@ -5,7 +5,9 @@ import { type Tool, untold } from "../tool.ts";
 
 const input = z.strictObject({
   patch: z.string().min(1),
-  /** Reports whether it applies, or is in the files already: for the built-in model. */
+  /**
+   * Whether to change the files, or only to report if the patch applies or is in them already: for the built-in model.
+   */
   mode: z.enum(["apply", "check", "check-applied"]).optional().meta(untold),
 });
 

@@ -5,7 +5,10 @@ import { differenceOf } from "./difference.ts";
 import { type Effort, find, type PassageMatch, type Reading, TooMuch } from "./match.ts";
 import { firstOf, lineCounter } from "./occurrence.ts";
 
-/** The edits of one call, in memory: a job, as a large file takes longer than the service may stand still. */
+/**
+ * The edits of one call, in memory. A job for a thread, because a large file takes longer than the service may be
+ * blocked.
+ */
 
 export type One = { old: string; new: string; all?: boolean | undefined };
 
@@ -13,7 +16,7 @@ export type Edits = {
   path: string;
   bytes: Uint8Array;
   edits: readonly One[];
-  /** Gives up where it would take a while. */
+  /** Return "too much" rather than take long. */
   little?: boolean;
 };
 
@@ -22,7 +25,7 @@ export type Edited = { bytes: Uint8Array; summary: string } | { failed: string }
 const littleEffort: Effort = { maxEditLength: 200, timeout: 10 };
 const diffEffort: Effort = { maxEditLength: 2000, timeout: 500 };
 
-/** Characters of the result, so that few bytes do not become very many. */
+/** Largest result in characters, so that a few bytes do not expand without limit. */
 const mostResult = 64 * 1024 * 1024;
 
 const readings: Record<Exclude<Reading, "exact">, string> = {
@@ -52,7 +55,7 @@ const applied = ({ path, bytes, edits, little = false }: Edits): Edited => {
   const notes: string[] = [];
   for (const [index, change] of edits.entries()) {
     const which = edits.length === 1 ? "" : `Edit ${index + 1} of ${edits.length}: `;
-    // What was asked of the others is no less clear for it.
+    // The other edits are no less clear because of this one.
     if (change.old === change.new) {
       notes.push(`${which}Left out: its \`old\` and \`new\` are the same.`);
       continue;
@@ -82,7 +85,7 @@ const applied = ({ path, bytes, edits, little = false }: Edits): Edited => {
 
 type Made = { text: string; count: number; reading: Reading } | { why: (path: string) => string };
 
-/** A byte order mark stays first. Pure; throws `TooMuch` where it would take more than the given effort. */
+/** Keeps a byte order mark at the start. Pure; throws `TooMuch` where it would take more than the given effort. */
 export const replaceIn = (text: string, change: One, effort?: Effort): Made => {
   if (!text.startsWith("\uFEFF") || change.old.startsWith("\uFEFF")) return replace(text, change, effort);
   const made = replace(text.slice(1), change, effort);
@@ -109,7 +112,7 @@ const replace = (text: string, change: One, effort: Effort | undefined): Made =>
   return { text: replaced(text, match), count: starts.length, reading };
 };
 
-/** Joined in between, because very many short pieces take much more memory than the text. */
+/** Pieces are joined in batches, because very many short pieces take much more memory than the text. */
 const joinAt = 50_000;
 
 const replaced = (text: string, { starts, endOf, freshFor }: PassageMatch): string => {

@@ -1,7 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import { counted } from "../result.ts";
 
-/** The kind of a file that cannot be shown as text; `commands`: in words that say which of them gets at its content. */
+/** Describes a file that cannot be shown as text. `commands`: also name a command that shows its content. */
 export const kindOf = (bytes: Buffer, commands: boolean): string => {
   const size = counted(bytes.length, "byte");
   const known = signatures.find(([start, at = 0]) => bytes.subarray(at, at + start.length).equals(start));

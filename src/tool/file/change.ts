@@ -8,7 +8,7 @@ export type Change = { path: string; before: Content | null; after: Content | nu
 
 const maxFileBytes = 64 * 1024 * 1024;
 
-/** null: nothing there. Rejects with FileRefused for anything but a regular file in the project. */
+/** null: nothing is there. Rejects with FileRefused for anything but a regular file in the project. */
 export const contentOf = async (files: Files, path: string): Promise<Content | null> => {
   try {
     return await files.read(path, maxFileBytes);
@@ -24,8 +24,8 @@ export const sameContent = (left: Content | null, right: Content | null): boolea
     : left.executable === right.executable && left.bytes.equals(right.bytes);
 
 /**
- * Removals come last, so that a crash in between loses no content, except those that make room: a file may become a
- * folder, and the reverse. On a refusal everything is put back.
+ * Applies the changes. Removals come last, so that a crash in between loses no content, except removals that make room:
+ * a file may become a folder, and the reverse. On a refusal everything is restored.
  */
 export const change = async (files: Files, changes: readonly Change[]): Promise<void> => {
   const writes = changes.filter(({ after }) => after !== null);
@@ -54,7 +54,7 @@ const put = async (files: Files, path: string, content: Content | null): Promise
   await removeEmptyFolders(files, path);
 };
 
-/** Git tracks no empty folders: one that lost its last file is removed, as by `git mv` and `git rm`. */
+/** Git tracks no empty folders: a folder that lost its last file is removed, as by `git mv` and `git rm`. */
 const removeEmptyFolders = async (files: Files, path: string): Promise<void> => {
   const parents = path.split("/").slice(0, -1);
   for (let depth = parents.length; depth > 0; depth -= 1)

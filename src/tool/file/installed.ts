@@ -4,8 +4,8 @@ import { shown } from "../result.ts";
 import type { ToolContext } from "../tool.ts";
 
 /**
- * What to do about a path in a dependency folder that commands see and the file tools do not, because it is mounted for
- * commands alone; undefined for every other path.
+ * Advice for a path in a dependency folder that commands see and the file tools do not, because it is mounted for
+ * commands only; undefined for every other path.
  */
 export const installedNote = (
   { workspace, has }: Pick<ToolContext, "workspace" | "has">,

@@ -2,7 +2,7 @@ import { asBuffer, type Job } from "../../thread.ts";
 import { decodePath } from "../../workspace/file/files.ts";
 import { maxOutput, shown } from "../result.ts";
 
-/** Takes ripgrep's output apart and shows a page of it: jobs where the output is long. */
+/** Parses ripgrep's output and renders a page of it: jobs for a thread if the output is long. */
 
 export type Mode = "lines" | "files" | "count";
 
@@ -15,17 +15,17 @@ export type ShownMatches = Matches & {
     limit?: number | undefined;
     context?: number | undefined;
   };
-  /** Why there may be more. */
+  /** Why there may be more matches than `output` holds; undefined: it is complete. */
   stopped: string | undefined;
-  /** Files that may be shown; undefined: all. */
+  /** Files whose matches may be shown; undefined: all. */
   allowed?: readonly string[];
-  /** Shown instead of the name that ripgrep gave. */
+  /** Shown instead of the name in ripgrep's output. */
   name?: string | undefined;
 };
 
 type Rendered = { ok: boolean; text: string };
 
-/** Maximum number of files with a match that are looked at. */
+/** Most files with a match that are considered. */
 const maxFiles = 2000;
 
 /** The files with a match, in order. */
@@ -83,7 +83,7 @@ const groupsOf = (output: Buffer, mode: Mode): Group[] => {
   return groups;
 };
 
-/** One page of matches, or files, from `offset` on, as many as fit. */
+/** Renders one page of matches or files: as many as fit, starting at `offset`. */
 const render = (groups: readonly Group[], { mode, query, stopped }: ShownMatches): Rendered => {
   const { offset = 1, limit = 200, path = "", context = 0 } = query;
   const size = (group: Group) => (mode === "lines" ? group.lines.filter(({ match }) => match).length : 1);
@@ -98,7 +98,7 @@ const render = (groups: readonly Group[], { mode, query, stopped }: ShownMatches
   let room = maxOutput;
   let before = 0;
   let last = offset - 1;
-  /** false: the page is full. The first entry always fits. */
+  /** Returns false when the page is full. The first entry always fits. */
   const put = (text: string): boolean => {
     room -= text.length + 1;
     if (room < 0 && last >= offset) return false;
@@ -137,7 +137,7 @@ const render = (groups: readonly Group[], { mode, query, stopped }: ShownMatches
 
 const nouns: Record<Mode, string> = { lines: "matches", files: "files", count: "files" };
 
-/** The lines of a file's matches number `from` to `to`, counted from 1, with their context. */
+/** The lines of matches number `from` to `to` of a file, counted from 1, with their context. */
 const linesIn = (group: Group, context: number, from: number, to: number): Group["lines"] => {
   let count = 0;
   const wanted = group.lines.flatMap(({ match, number }) => {

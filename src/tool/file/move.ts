@@ -4,17 +4,17 @@ import { type Change, change, contentOf } from "./change.ts";
 import { counted, failed, ok, shown } from "../result.ts";
 import type { ToolResult } from "../tool.ts";
 
-/** `git mv` and `git rm`, but through `files`, so that no link leads out of the project. */
+/** Does what `git mv` and `git rm` do, but through `files`, so that no link leads out of the project. */
 
 const maxEntries = 10_000;
 
-/** What is at a path, without following a link. Rejects when the path may not be touched. */
+/** The kind of entry at a path, without following a link. Rejects when the path may not be accessed. */
 const standing = async (files: Files, path: string): Promise<"file" | "folder" | "nothing"> => {
   const entry = await files.stat(path);
   return entry === undefined ? "nothing" : entry.kind === "directory" ? "folder" : "file";
 };
 
-/** Every file at or below a path; refused where there is a link, a device, or too many entries. */
+/** Every file at or below a path; refused if there is a link, a device, or too many entries. */
 const filesAt = async (files: Files, path: string): Promise<string[] | { refused: string }> => {
   if ((await standing(files, path)) !== "folder") return [path];
   const { entries, truncated } = await files.list(path, { depth: 100, limit: maxEntries });
@@ -33,7 +33,7 @@ export const move = async (workspace: Workspace, fromText: string, toText: strin
   if (from === "") return failed("Expected a file or folder below the project's root, got the root.");
   const kind = await standing(files, from);
   if (kind === "nothing") return failed(`Expected a file or folder at ${shown(from)}, got nothing there.`);
-  // As with `git mv`, an existing folder, or a name that ends in a slash, takes the file in.
+  // As with `git mv`, a target that is an existing folder, or ends in a slash, receives the file.
   const taken = toText.endsWith("/") || (await standing(files, into)) === "folder";
   const to = taken ? [into, from.split("/").at(-1)].filter((part) => part !== "").join("/") : into;
   if ((await standing(files, to)) !== "nothing")
@@ -64,7 +64,7 @@ export const move = async (workspace: Workspace, fromText: string, toText: strin
   return ok(`Moved ${shown(from)} to ${shown(to)}${kind === "folder" ? ` (${counted(paths.length, "file")})` : ""}.`);
 };
 
-/** In batches, because the length of a command line is limited. */
+/** Stages the paths in batches, because the length of a command line is limited. */
 const add = async ({ git }: Workspace, paths: readonly string[]): Promise<void> => {
   for (let at = 0; at < paths.length; at += 200)
     await git?.run(["add", "-f", "--", ...paths.slice(at, at + 200)], { writes: true });
@@ -98,7 +98,7 @@ export const remove = async (workspace: Workspace, texts: readonly string[]): Pr
 
 const removeOne = (files: Files, path: string): Promise<void> => files.remove(path);
 
-/** Removes the empty folders that are left, the deepest first. */
+/** Removes the empty folders that are left, deepest first. */
 const removeFolders = async (files: Files, path: string): Promise<void> => {
   if ((await standing(files, path)) !== "folder") return;
   const { entries } = await files.list(path, { depth: 100, limit: maxEntries });

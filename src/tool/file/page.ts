@@ -3,19 +3,19 @@ import { maxOutput, shown } from "../result.ts";
 import { kindOf } from "./binary-kind.ts";
 import { countLines, numbered, textOf } from "./text.ts";
 
-/** One page of a text, as `read` shows it: a job where the text is long. */
+/** Renders one page of a text for `read`: a job for a thread if the text is long. */
 
 export type Page = {
   path: string;
   bytes: Uint8Array;
-  /** Its reader runs commands, and so is told which of them shows what cannot be shown here. */
+  /** Whether the reader can run commands; it is then told which command shows what cannot be shown here. */
   commands?: boolean;
-  /** Text of a command or page, not of a file: shown whatever bytes are in it. */
+  /** Whether the text is the output of a command or a page, not a file: it is shown whatever bytes it contains. */
   output?: boolean;
-  /** First line, from 1. */
+  /** First line to show, from 1. */
   offset?: number | undefined;
   limit?: number | undefined;
-  /** First character of each line, from 1. */
+  /** First character of each line to show, from 1. */
   column?: number | undefined;
 };
 
@@ -55,7 +55,7 @@ export const pageOf = (page: Page): { ok: boolean; text: string } => {
 
 export const paging: Job<Page, { ok: boolean; text: string }> = { name: "page", run: pageOf };
 
-/** The offset of a line that there is. */
+/** The offset of an existing line. */
 const startOf = (text: string, line: number): number => {
   let at = 0;
   for (let count = 1; count < line; count += 1) at = text.indexOf("\n", at) + 1;

@@ -15,9 +15,9 @@ const input = z.strictObject({
   column: z.number().int().min(1).max(1e9).optional(),
 });
 
-/** Bytes. Larger files are for `search` and `shell`. */
+/** In bytes. Larger files are for `search` and `shell`. */
 const maxBytes = 16 * 1024 * 1024;
-/** Bytes of a file that is read through at once. */
+/** Largest file, in bytes, that is paged here rather than in a thread. */
 const mostAtOnce = 1024 * 1024;
 
 export const read: Tool<z.infer<typeof input>> = {
@@ -50,14 +50,14 @@ export const read: Tool<z.infer<typeof input>> = {
     }),
 };
 
-/** What else shows a part of a file. */
+/** Names the other tools that can show a part of a file. */
 const partly = ({ has }: Pick<ToolContext, "has">): string => {
   const others = [has("search") ? "`search`" : "", has("shell") ? "`shell` for a part of it" : ""];
   const named = others.filter((one) => one !== "").join(", or ");
   return named === "" ? "" : ` Use ${named}.`;
 };
 
-/** The answer when no output is kept at the path. */
+/** The answer when no output is stored under the path. */
 export const noOutput = (path: string): string =>
   `Expected ${outputPath} and the id that a cut result of this Task named, got ${shown(path.slice(0, 100))}.`;
 
@@ -79,7 +79,7 @@ const hint = async (
   kind: "missing" | "not-a-file",
 ): Promise<string> => {
   if (kind === "not-a-file") return has("list") ? "Use `list` for a folder." : "";
-  // No name of a file is longer than a path may be.
+  // No file name is longer than a path may be.
   if (path.length > mostCompared) return "";
   const wanted = path.split("/").at(-1) ?? path;
   const [toName, toPath] = [likenessTo(wanted.toLowerCase()), likenessTo(path)];
@@ -89,7 +89,7 @@ const hint = async (
     await pace();
     if (entry !== "file" || found.includes("node_modules/")) continue;
     const name = found.split("/").at(-1) ?? found;
-    // Of very different length, they cannot be like enough.
+    // Texts of very different length cannot be similar enough.
     const like = isNear(found, path) ? toPath(found) - 0.1 : 0;
     const score = name === wanted ? 2 : Math.max(toName(name.toLowerCase()), like);
     if (score >= 0.6) alike.push({ found, score });
@@ -98,7 +98,7 @@ const hint = async (
   return near.length === 0 ? "" : `Near names: ${near.map(({ found }) => shown(found)).join(", ")}.`;
 };
 
-/** Characters. */
+/** Longest path that is compared, in characters. */
 const mostCompared = 500;
 
 const isNear = (one: string, other: string): boolean =>

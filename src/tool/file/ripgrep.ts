@@ -29,11 +29,13 @@ const createCollector = (full: () => void) => {
   };
 };
 
-/** Exit code 1 is "no match"; 2 with output means that some file could not be read. */
+/** Exit code 1 means no match; 2 with output means that some file could not be read. */
 const errorOf = (code: number | null, output: Buffer, problems: string): string | undefined =>
   code === 2 && output.length === 0 ? problems.trim().slice(0, 2000) : undefined;
 
-/** Searches the workspace's files, in its sandbox: what an agent makes of them cannot lead ripgrep out of it. */
+/**
+ * Searches the workspace's files, in its sandbox: nothing that an agent does to the files can lead ripgrep out of it.
+ */
 export const searchFiles = async (
   workspace: Pick<Workspace, "root" | "runProgram">,
   args: readonly string[],
@@ -61,10 +63,10 @@ export const searchFiles = async (
   return { output, stopped, error: errorOf(ran.exitCode, output, ran.output) };
 };
 
-/** Searches a text, which needs no file. */
+/** Searches a text that is in no file. */
 export const searchText = (text: Uint8Array, args: readonly string[], signal: AbortSignal): Promise<RipgrepMatches> =>
   new Promise((resolve, reject) => {
-    // Without descriptors it has no streams, and its error comes as an event.
+    // When file descriptors run out the child has no streams, and the error arrives as an event.
     const child: ChildProcess = spawn(rgPath, [...args, "-"], {
       cwd: "/",
       env: { LC_ALL: "C.UTF-8" },

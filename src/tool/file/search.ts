@@ -86,7 +86,7 @@ const unlessTooBig = (error: unknown): undefined => {
 const noFile = (glob: string, path: string): string =>
   `No file${path === "" ? "" : ` in ${path}`} fits the glob \`${glob}\`, so nothing was searched.${glob.includes("/") ? " One with a `/` in it begins at the project's root." : ""}`;
 
-/** Which files are looked at. */
+/** ripgrep's options that select the files to search. */
 const filesOf = ({ glob, type }: Pick<Input, "glob" | "type">): string[] => [
   "--no-config",
   "--color=never",
@@ -123,7 +123,7 @@ const optionsOf = ({ pattern, glob, type, literal = false, mode = "lines", conte
   `--regexp=${pattern}`,
 ];
 
-/** Of the files with a match, those that the file tools do not refuse to read; `Files` decides. */
+/** The files with a match that the file tools do not refuse to read; `Files` decides. */
 const readable = async (files: Files, paths: readonly string[]): Promise<string[]> => {
   const kept: string[] = [];
   for (const path of paths) {
@@ -137,7 +137,7 @@ const readable = async (files: Files, paths: readonly string[]): Promise<string[
   return kept;
 };
 
-/** Bytes of ripgrep's output that are taken apart at once. */
+/** Most bytes of ripgrep's output that are parsed here rather than in a thread. */
 const mostAtOnce = 64 * 1024;
 
 const work = async <I extends Matches, O>(job: Job<I, O>, input: I, signal: AbortSignal): Promise<O> =>

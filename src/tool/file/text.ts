@@ -1,12 +1,12 @@
 import { isUtf8 } from "node:buffer";
 
-/** Text of files, as the tools show and compare it. */
+/** The text of files as the tools show and compare it. */
 
-/** undefined: not text. Like Git, takes a NUL in the first 8,000 bytes as the sign of a binary file. */
+/** undefined: the file is not text. Like Git, takes a NUL in the first 8,000 bytes as the sign of a binary file. */
 export const textOf = (bytes: Buffer): string | undefined =>
   bytes.subarray(0, 8000).includes(0) || !isUtf8(bytes) ? undefined : bytes.toString("utf8");
 
-/** The lines of a text; a final newline ends the last line and begins no other. */
+/** The lines of a text; a final newline ends the last line and does not begin another. */
 export const linesOf = (text: string): string[] => {
   if (text === "") return [];
   const lines = text.split("\n");
@@ -35,7 +35,7 @@ const pairsOf = (text: string): Map<number, number> => {
 };
 
 /**
- * Compares short texts with one: similarity from 0 to 1, the share of letter pairs they have in common
+ * Compares short texts with one text: similarity from 0 to 1, the share of letter pairs they have in common
  * (Sørensen–Dice).
  */
 export const likenessTo = (one: string): ((other: string) => number) => {
@@ -57,7 +57,7 @@ export const likenessTo = (one: string): ((other: string) => number) => {
   };
 };
 
-/** The first lines of a text that may have very many. */
+/** The first lines of a text that may have a great many. */
 const firstLines = (text: string, most: number): string[] => {
   let end = -1;
   for (let count = 0; count < most; count += 1) {

@@ -30,5 +30,5 @@ export const write: Tool<z.infer<typeof input>> = {
     }),
 };
 
-/** A longer text is not kept for a comparison. */
+/** Longest previous content, in bytes, that is kept for a comparison. */
 const mostBefore = 256 * 1024;

@@ -9,12 +9,15 @@ import { createLineTransport } from "./line-transport.ts";
 import { listingOf } from "./listing.ts";
 import { type Listing, type McpAnswer, type McpAuth, McpFailure, type McpServer } from "./server.ts";
 
-/** One connection to one server: its program in the Task's sandbox, or its address. It ends with the agent's turn. */
+/**
+ * A connection to one MCP server: to its program in the Task's sandbox, or to its address. It ends with the agent's
+ * turn.
+ */
 
 export type McpConnection = {
   list(signal: AbortSignal): Promise<Listing>;
   call(tool: string, input: Record<string, unknown>, timeoutMs: number, signal: AbortSignal): Promise<McpAnswer>;
-  /** It answers no more; another one has to be made. */
+  /** Whether the connection has ended, so that a new one must be made. */
   isOver(): boolean;
   close(): Promise<void>;
 };
@@ -32,7 +35,7 @@ export const connectTo = async (
 ): Promise<McpConnection> => {
   const startMs = Math.min(timeoutMs, longestStartMs);
   const sdk = await import("@modelcontextprotocol/client");
-  /** Why it was ended, where it was not asked to. */
+  /** Why the connection ended, if not on request. */
   let failure: McpFailure | undefined;
   let over = false;
   let asked = () => {};
@@ -71,13 +74,13 @@ export const connectTo = async (
         maxRetries: 0,
       },
     });
-    // A server that keeps a session is told that it is over, and not waited for.
+    // A server that keeps a session is told that it has ended; the wait for its reply is bounded.
     leave = () => Promise.race([http.terminateSession(), wait(leaveMs, undefined, { ref: false })]);
     transport = http;
   }
   const client: Client = new sdk.Client(
     { name: "sortie", version },
-    // Its schemas of results are its own: they are not compiled here.
+    // Its result schemas are the server's own: they are not compiled here.
     { capabilities: {}, jsonSchemaValidator: unchecked, listMaxPages: mostPages },
   );
   // oxlint-disable-next-line unicorn/prefer-add-event-listener -- no event target
@@ -111,13 +114,13 @@ export const connectTo = async (
     } catch (error) {
       signal.throwIfAborted();
       const found = words(error);
-      // Who has not answered once may be stuck for ever: the next call begins anew.
+      // A server that has once not answered may be stuck forever, so the next call makes a new connection.
       if (!(error instanceof sdk.ProtocolError)) await close();
       throw found;
     }
   };
 
-  // The library waits without a bound for the answer to its last word of the beginning.
+  // The library waits without a bound for the reply to the last message of the handshake.
   await asking(() => within(startMs, client.connect(transport, { timeout: startMs, signal })));
   return {
     async list(until) {
@@ -142,8 +145,8 @@ export const connectTo = async (
 const longestEnd = 500;
 
 /**
- * The last that a program wrote, without where in its code it was: of a fault that is most of it, and what it says
- * stands before.
+ * The end of a program's output, without stack frames: they are most of a crash report, and its message stands before
+ * them.
  */
 const endOf = (written: string): string =>
   written
@@ -160,7 +163,8 @@ const unchecked: jsonSchemaValidator = {
 };
 
 /**
- * A token is had of the issuer that the operator named: a server that names another one gets no credentials sent there.
+ * Tokens are requested only from the issuer that the operator named: no credentials are sent to an issuer that the
+ * server names.
  */
 const providerOf = (sdk: typeof import("@modelcontextprotocol/client"), auth: McpAuth) =>
   new sdk.ClientCredentialsProvider({

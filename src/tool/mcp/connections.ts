@@ -3,12 +3,12 @@ import { connectTo, type McpConnection } from "./connection.ts";
 import { type Listing, type McpAnswer, McpFailure, type McpServer } from "./server.ts";
 
 /**
- * The connections of one run. Each is made when it is first needed, for the files that its caller works on, and ends
- * with the turn. One that ended by itself is made anew, a few times in a run.
+ * The connections of one run. Each is made when first needed, for the files that its caller works on, and ends with the
+ * turn. A connection that ended by itself is made anew, a few times per run.
  */
 export type McpConnections = {
   names(): readonly string[];
-  /** Never rejects but with the signal's reason: a server that cannot be asked has no tools, and a problem. */
+  /** Rejects only with the signal's reason: a server that cannot be reached yields no tools, and a problem. */
   list(server: string, workspace: Workspace, timeoutMs: number, signal: AbortSignal): Promise<Listing>;
   /** Rejects with `McpFailure`. */
   call(
@@ -19,11 +19,11 @@ export type McpConnections = {
     timeoutMs: number,
     signal: AbortSignal,
   ): Promise<McpAnswer>;
-  /** Ends all of them, and resolves when they are gone. */
+  /** Ends all connections, and resolves when they are gone. */
   end(): Promise<void>;
 };
 
-/** The servers that there are; settings undefined: none of that name. */
+/** The configured servers. `settings` resolves to undefined if there is no server of that name. */
 export type ServerSource = {
   names(): readonly string[];
   settings(name: string): Promise<McpServer | undefined>;

@@ -4,20 +4,23 @@ import { hear } from "./message.ts";
 import { type McpAuth, McpFailure } from "./server.ts";
 
 /**
- * Requests to a server behind an address, and to the issuer of its tokens. The library is given what it may see of
- * their answers: messages as `message.ts` leaves them, and short documents.
+ * Requests to an MCP server at an address, and to the issuer of its tokens. Of their answers the library gets only
+ * messages as `message.ts` leaves them, and short documents.
  */
 
 type Fetch = (input: string | URL, init?: RequestInit) => Promise<Response>;
 
-/** Of what a server answers to one request. */
+/** Limit for a server's answer to one request. */
 const mostBytes = 4 * 1024 * 1024;
-/** Of a refusal, and of what an issuer says. */
+/** Limit for a refusal, and for the issuer's answers. */
 const mostOther = 64 * 1024;
-/** Each is a request of ours: a server could ask for any number at once. */
+/** Each question of the server costs us a request, and a server could ask any number at once. */
 const mostQuestions = 16;
 
-/** The server's headers go to the server alone, and only from here: the library would send them to the issuer, too. */
+/**
+ * The server's headers are sent only to the server, and added only here: the library would send them to the issuer,
+ * too.
+ */
 export const fetchOf = (server: {
   url: string;
   headers: Readonly<Record<string, string>>;
@@ -42,7 +45,7 @@ export const fetchOf = (server: {
   return async (input, init = {}) => {
     const to = new URL(input);
     const method = init.method ?? "GET";
-    // Nobody listens to what a server says unasked: it would hold a connection open for that.
+    // Unsolicited messages of a server are not used, and the library would hold a connection open for them.
     if (method === "GET" && to.href === url.href) return new Response(null, { status: 405 });
     if (to.href !== url.href) return documents(to, init);
     const headers = new Headers(init.headers);
@@ -77,7 +80,7 @@ const valueOf = (line: Buffer, field: "data:" | "event:"): Buffer | undefined =>
 
 const usual = Buffer.from("message");
 
-/** The messages of a stream of events (HTML, "Server-sent events"); nothing else of one is used. */
+/** The messages of a stream of server-sent events (HTML standard); the other fields of an event are ignored. */
 async function* eventsOf(
   body: AsyncIterable<Uint8Array>,
   heard: (text: string) => Promise<string | null>,

@@ -5,8 +5,9 @@ import { hear } from "./message.ts";
 import { McpFailure } from "./server.ts";
 
 /**
- * Messages, one a line, over a program's standard input and output. The program is not ours: how long a line is, how
- * deep, and how much it says without an answer are bounded; beyond that it is ended, and `over` told why.
+ * Messages, one per line, over a program's standard input and output. The program is not trusted: the length and
+ * nesting of its lines, and how much it sends without an answer, are bounded; beyond that it is killed, and `over` is
+ * called with the reason.
  */
 
 const longestLine = 4 * 1024 * 1024;
@@ -14,7 +15,7 @@ const mostUnasked = 16 * 1024 * 1024;
 const mostQuestions = 1000;
 
 export type LineTransport = Transport & {
-  /** What it says from now on may answer something. */
+  /** Called when a request is sent: output from now on may be an answer. */
   asked(): void;
 };
 
@@ -31,11 +32,11 @@ export const createLineTransport = (program: InteractiveProcess, over: (why: Mcp
     over(new McpFailure(why));
     program.kill();
   };
-  /** A long message is read in a thread; what came after it does not overtake it. */
+  /** A long message is read in a thread; later messages must not overtake it. */
   let before: Promise<void> | undefined;
   let questions = 0;
   const said = (heard: Awaited<ReturnType<typeof hear>>) => {
-    // Programs that log to standard output are common; a line that is no message answers nothing.
+    // Programs that log to standard output are common; a line that is not a message is ignored.
     if (ended || heard === null) return;
     if ("problem" in heard) return end(heard.problem);
     questions += heard.asks;
@@ -50,7 +51,7 @@ export const createLineTransport = (program: InteractiveProcess, over: (why: Mcp
       try {
         return said(heard);
       } catch (error) {
-        // Thrown further it would end the service, whose stream this is.
+        // Thrown from this stream's handler, the error would end the service.
         return end(messageOf(error));
       }
     const mine: Promise<void> = Promise.all([heard, before])
@@ -90,7 +91,7 @@ export const createLineTransport = (program: InteractiveProcess, over: (why: Mcp
         ended = true;
         transport.onclose?.();
       };
-      // Nobody is left to be told.
+      // Nobody is left to receive an error.
       closed().catch(() => {});
       return Promise.resolve();
     },

@@ -3,9 +3,8 @@ import { counted } from "../result.ts";
 import { type ListedTool, type Listing, mcpPrefix } from "./server.ts";
 
 /**
- * What agents see of a server's tools. All of it is the server's word: names are put into plain characters,
- * descriptions are cut, schemas that are long or deep are left out, and what is beyond the bounds is counted and not
- * shown.
+ * The part of a server's tool listing that agents see. The server is not trusted: names are reduced to plain
+ * characters, descriptions truncated, long or deep schemas left out, and tools beyond the limits only counted.
  */
 
 const mostTools = 200;
@@ -39,7 +38,7 @@ export const listingOf = (server: string, given: readonly Given[]): Listing => {
 
 const plain = (name: string): string => name.replaceAll(/[^A-Za-z0-9_-]/g, "_") || "_";
 
-/** Two names that become the same are told apart by a number at the end. */
+/** Names that become equal are told apart by a number at the end. */
 const freeName = (name: string, taken: ReadonlySet<string>): string => {
   for (let serial = 2, free = name; ; serial += 1) {
     if (!taken.has(free)) return free;
@@ -56,7 +55,7 @@ const oneLine = (text: string): string =>
 
 const cut = (text: string, most: number): string => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
-/** As providers take schemas of arguments; of one that cannot be shown, an object of anything. */
+/** A schema of arguments that every provider accepts; an object of anything if the given one cannot be shown. */
 const schemaOf = (given: unknown): object => {
   if (typeof given !== "object" || given === null || Array.isArray(given) || !isNestedWithin(given, mostLevels))
     return anything;
@@ -67,7 +66,7 @@ const schemaOf = (given: unknown): object => {
 
 const anything = { type: "object", properties: {} };
 
-/** Without what says nothing of the arguments, and with descriptions cut. */
+/** Removes keywords that say nothing about the arguments, and truncates descriptions. */
 const shortened = (value: unknown): unknown => {
   if (Array.isArray(value)) return value.map(shortened);
   if (typeof value !== "object" || value === null) return value;

@@ -2,26 +2,26 @@ import { isTextNestedWithin } from "../../json.ts";
 import { inThread, type Job, ThreadLimit } from "../../thread.ts";
 
 /**
- * What is heard of a server: answers to what it was asked, cut to what is made of them, and a few questions, which the
- * library refuses. How much a message holds is the server's choice, and whatever looks through it (schemas, first of
- * all) takes a multiple of that: so it is cut before, and a long one is read in a thread.
+ * Reduces a server's messages to the answers to our requests, cut to what is used of them, and a few questions, which
+ * the library refuses. The server decides how much a message holds, and everything that traverses it (above all schema
+ * validation) takes a multiple of that: so it is cut first, and a long message is read in a thread.
  */
 
-/** `text`: JSON of what is left; `asks`: how many questions are among it. null: nothing is. */
+/** `text`: the remaining JSON; `asks`: how many questions it contains. null: nothing remains. */
 export type Heard = { text: string; asks: number } | { problem: string } | null;
 
 const mostLevels = 100;
-/** Of what a call gives; more are counted. */
+/** Content blocks of one call's result; further ones are only counted. */
 const mostBlocks = 256;
-/** In one answer. */
+/** Tools in one answer. */
 const mostTools = 1000;
 const mostOfBatch = 16;
-/** Parts of a schema, and of an answer that is none to a call or for tools: more than any that is used. */
+/** Parts of a schema, and of an answer of any other kind: more than any that is in use. */
 const mostParts = 2000;
 const longestError = 10_000;
-/** Beyond it a text is not indented for its reader. */
+/** A longer text is not indented for its reader. */
 const longestIndented = 20_000;
-/** Shorter ones are read at once. */
+/** Shorter messages are read here rather than in a thread. */
 const shortest = 64 * 1024;
 
 type Fields = Record<string, unknown>;
@@ -71,7 +71,10 @@ const resultOf = (result: Fields): Fields => {
   return isSmall(result) ? result : {};
 };
 
-/** As one text, which is all that is shown of a call. What stands in `structuredContent` alone is shown, too. */
+/**
+ * The content as one text, which is all that is shown of a call. Content that is only in `structuredContent` is shown,
+ * too.
+ */
 const shownOf = (content: readonly unknown[], structured: unknown): string => {
   const left = content.length - mostBlocks;
   const more = left > 0 ? [`[${left} more parts, not shown]`] : [];
@@ -110,7 +113,7 @@ const toolOf = (tool: unknown): unknown => {
   return { name, ...(description === undefined ? {} : { description }), inputSchema: kept };
 };
 
-/** Whether a value has few parts, whatever their length; looks at no more of it than that. */
+/** Whether a value has few parts, whatever their length; stops looking once there are too many. */
 const isSmall = (value: unknown): boolean => {
   const open: unknown[] = [value];
   let parts = 0;

@@ -2,14 +2,17 @@ import { z } from "zod";
 import { isOwnVariable, secretNamed } from "../../protocol/task/environment.ts";
 
 /**
- * MCP servers that a project asks for in `.mcp.json`, in the form that other agents have. What the file names is read
- * here, and used only where the operator has granted exactly this file.
+ * MCP servers that a project requests in `.mcp.json`, in the format that other agents use. The file is parsed here, and
+ * its servers are used only if the operator has granted exactly this file.
  */
 
 export const projectFile = ".mcp.json";
 const mostServers = 20;
 
-/** A server as the file has it: values may name variables of the service, which only an address gets. */
+/**
+ * A server as the file describes it: values may name variables of the service, which only the headers of an address
+ * get.
+ */
 export const askedServer = z.union([
   z.object({
     command: z.string().min(1).max(4096),
@@ -24,7 +27,7 @@ export const askedServer = z.union([
 
 export type AskedServer = z.infer<typeof askedServer>;
 
-/** `problems`: of servers that cannot be had, by name; under "" of the file. */
+/** `problems`: why servers cannot be used, by name; problems of the file itself under "". */
 export type Asked = { servers: Record<string, AskedServer>; problems: Record<string, string> };
 
 export const readAsked = (text: string): Asked => {
@@ -68,7 +71,10 @@ const foreign = z.object({
   auth: z.unknown().optional(),
 });
 
-/** What other agents' files say of a server and this service does not do: without it, it would be another server. */
+/**
+ * A setting that other agents support and this service does not, worded as a problem: ignoring it would make it a
+ * different server.
+ */
 const foreignOf = (settings: unknown): string | undefined => {
   const { type, disabled, cwd, network, auth } = foreign.parse(settings);
   if (disabled === true) return "the file disables it";
@@ -80,9 +86,9 @@ const foreignOf = (settings: unknown): string | undefined => {
 };
 
 /**
- * A program of a project's choice gets no value of the service: it may be a file of the project, which agents change
- * without changing what was granted. An address gets variables in its headers. A value that stands for another one and
- * is not understood is refused, because the server would be sent the words for it.
+ * A program that a project chooses gets no value of the service: it may be a file of the project, which agents can
+ * change without changing what was granted. An address gets variables in its headers. A reference to a variable in an
+ * unsupported form is refused, because the server would be sent the reference itself.
  */
 const problemOf = (server: AskedServer): string | undefined => {
   const values = Object.entries("url" in server ? server.headers : server.env);
@@ -118,7 +124,7 @@ export const filledIn = (value: string, of: (name: string) => string | undefined
     ? undefined
     : value.replaceAll(reference, (_, whole?: string, part?: string) => of(whole ?? part ?? "") ?? "");
 
-/** What a server would do, in words for who grants it. */
+/** What the server would do, worded for the person who grants it. */
 export const askedWords = (server: AskedServer): string => {
   if ("command" in server) {
     const env = Object.keys(server.env);

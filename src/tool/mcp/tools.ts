@@ -5,21 +5,21 @@ import type { McpConnections } from "./connections.ts";
 import { type ListedTool, McpFailure } from "./server.ts";
 
 /**
- * Tools of servers as an agent has them: each under its own name while they are few; else one that finds them and calls
- * them. A call of either kind is the call of that tool, for the rules and the log.
+ * The tools of MCP servers as an agent gets them: each under its own name while they are few, otherwise through one
+ * tool that finds and calls them. Either way, rules and log treat it as a call of the server's tool.
  */
 
 export type OfServer = { server: string; tools: readonly ListedTool[] };
 
-/** Names, descriptions and schemas of all of them together that an agent is told of in each request. */
+/** In bytes: the names, descriptions and schemas of all tools together that are sent with each request. */
 const mostTold = 10 * 1024;
 /**
- * Of more servers hardly any is of use to one Task, and below that bound their tools would still be most of a first
+ * With more servers, hardly any is of use to one Task, and even below `mostTold` their tools would be most of a first
  * request.
  */
 const mostServersTold = 10;
 
-/** `told`: those that the model reads of. All of `tools` can be called. */
+/** `told`: the tools that the model is told of. All of `tools` can be called. */
 export const mcpTools = (
   servers: readonly OfServer[],
   connections: McpConnections,
@@ -47,7 +47,7 @@ const toolOf = (
   description,
   input: anything,
   parameters,
-  // What it does is known to its server alone.
+  // Only the server knows what the tool does.
   effect: "unknown",
   async run(input, context) {
     const { workspace, limits, signal } = context;
@@ -112,7 +112,10 @@ const meantBy = (input: unknown, byName: ReadonlyMap<string, Tool>): { tool: Too
   return tool && { tool, input: given };
 };
 
-/** By how many of the words stand in the name, then in the description; without a hit, the first ones. */
+/**
+ * Ranks tools by how many of the words occur in the name, then in the description; without a hit, returns the first
+ * ones.
+ */
 const search = (own: readonly Tool[], query: string): Tool[] => {
   const words = query
     .toLowerCase()

@@ -13,7 +13,7 @@ const input = z.strictObject({
     .describe("The JSON value itself, as the schema in your instructions says"),
 });
 
-/** How whoever leads a Task with an `outputSchema` gives its output. */
+/** The tool with which the lead agent of a Task with an `outputSchema` gives its output. */
 export const giveOutput = (schema: string): Tool<z.infer<typeof input>> => ({
   name: "give_output",
   description:
@@ -41,7 +41,7 @@ export const giveOutput = (schema: string): Tool<z.infer<typeof input>> => ({
   },
 });
 
-/** As it is, or as the text that it is reads: many models write JSON within a string. */
+/** The value as it is, or the JSON that it contains as a string: many models write JSON inside a string. */
 const meant = async (
   schema: string,
   output: unknown,

@@ -3,7 +3,7 @@ import type { TaskCreate } from "../../protocol/task/request.ts";
 import { inThread, ThreadLimit } from "../../thread.ts";
 import { maxSchemaBytes, schemaReading } from "./schema.ts";
 
-/** The schema as a text, once it was seen that outputs can be held against it. */
+/** The schema as a text, once it is known that outputs can be validated against it. Throws `output_schema_invalid`. */
 export const readSchema = async (schema: TaskCreate["outputSchema"]): Promise<string | undefined> => {
   if (schema === undefined) return undefined;
   const text = JSON.stringify(schema);

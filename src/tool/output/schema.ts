@@ -6,8 +6,8 @@ import { isNestedWithin } from "../../json.ts";
 import type { Job } from "../../thread.ts";
 
 /**
- * What a caller wants a Task's output to be, as JSON Schema. A schema is somebody's program: it is compiled, tried and
- * run in a thread, and each part of that within a time of its own.
+ * The caller's JSON Schema for a Task's output. A schema is foreign code: it is compiled, tried and run in a thread,
+ * each within its own time limit.
  */
 
 export const maxSchemaBytes = 64 * 1024;
@@ -16,16 +16,16 @@ const maxLevels = 24;
 const maxPatterns = 200;
 const maxPatternChars = 1000;
 
-/** ms. Each bounds work that takes some milliseconds, so that a busy machine refuses nothing. */
+/** In ms. Each limits work that takes a few milliseconds, so that a busy machine still refuses nothing. */
 const compileMs = 4000;
 const tryMs = 1000;
 const patternMs = [500, 1500];
 const outputMs = 3000;
 
-/** Why the schema cannot be used; null: it can. Input and output are JSON texts. */
+/** Why the schema cannot be used; null: it can be. Input and output are JSON texts. */
 export const schemaReading: Job<string, string | null> = { name: "output-schema", run: (schema) => problemOf(schema) };
 
-/** What is wrong with an output, one line each; none: it meets the schema. */
+/** The problems of an output, one line each; empty: it matches the schema. */
 export const outputReading: Job<{ schema: string; output: string }, string[]> = {
   name: "output",
   run: ({ schema, output }) => wrongWith(schema, output),
@@ -96,7 +96,7 @@ const lineOf = ({ instancePath, message = "is wrong", params }: ErrorObject): st
 
 const longestLine = 300;
 
-/** Loaded by the first schema: most services never see one. */
+/** Loaded with the first schema: most services never see one. */
 const load = createRequire(import.meta.url);
 
 const compile = (schema: Schema, patterns: Set<string>): ValidateFunction => {
@@ -127,8 +127,8 @@ const draft2020 = "https://json-schema.org/draft/2020-12/schema";
 const draft07 = "http://json-schema.org/draft-07/schema";
 
 /**
- * Whether a text exists that this pattern takes practically for ever with: repetitions of what the pattern itself names
- * are tried. What none of them shows meets the bound of `outputMs` later.
+ * Whether some text makes this pattern run practically forever: repetitions of the characters that the pattern itself
+ * names are tried. Patterns that none of these expose are stopped later by `outputMs`.
  */
 const isEndless = (pattern: string): boolean => {
   const named = [...new Set(`${pattern.replaceAll(/\\[dwsDWS]/g, "0a ")}aA0 -_.@/é`.split(""))].slice(0, 40);
@@ -145,7 +145,7 @@ const isEndless = (pattern: string): boolean => {
   });
 };
 
-/** Ends work that is under way, be it compiled code or a regular expression. */
+/** Interrupts the work when its time is up, also within compiled code or a regular expression. */
 const within = <T>(ms: number, work: () => T): T => {
   const place: { work: () => void } = {
     work() {

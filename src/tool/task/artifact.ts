@@ -42,7 +42,7 @@ export const artifact: Tool<z.infer<typeof input>> = {
     }),
 };
 
-/** The slice that the artifact is evidence for; undefined: not exactly one is possible. */
+/** The slice that the artifact is evidence for; undefined: there is not exactly one candidate. */
 const sliceOf = ({ slices, sessions }: TaskState, sessionID: string): string | undefined => {
   const given = sessions.find((session) => session.sessionID === sessionID)?.sliceIDs ?? [];
   const open = slices.flatMap((slice) => (isOpenSlice(slice) ? [slice.sliceID] : []));
@@ -51,8 +51,8 @@ const sliceOf = ({ slices, sessions }: TaskState, sessionID: string): string | u
 };
 
 /**
- * Why nothing more can be kept; undefined: there is room. Concurrent calls before this one count as kept, because their
- * events are not recorded yet.
+ * Why nothing more can be stored; undefined: there is room. Concurrent calls before this one count as stored, because
+ * their events are not recorded yet.
  */
 const noRoom = (state: TaskState, callID: string, bytes: number, limits: Limits): string | undefined => {
   const own = state.artifacts.filter(({ by }) => by.kind === "call");

@@ -4,7 +4,10 @@ import type { Tool } from "../tool.ts";
 
 const input = z.strictObject({ why: z.string().min(1).max(4000), tried: z.string().min(1).max(4000) });
 
-/** Given by the service to whoever leads a Task: the room of its first request allows few words. */
+/**
+ * The service gives this tool to the lead agent of a Task. The description is short, because the first request has
+ * little room.
+ */
 export const giveUp: Tool<z.infer<typeof input>> = {
   name: "give_up",
   description: "Ends a Task that cannot be done, as a red run showed",

@@ -1,7 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import { formOf } from "../../protocol/attachment.ts";
 
-/** The media type of a file, for whoever opens it: by its bytes where they are conclusive, else by its name. */
+/** The media type of a file, by its bytes if they are conclusive, otherwise by its name. */
 export const mediaTypeOf = (filename: string, bytes: Buffer): string => {
   const isText = !bytes.includes(0) && isUtf8(bytes);
   const form = formOf(bytes);

@@ -6,8 +6,8 @@ import { markForeign, failed, truncateMiddle, ok, shown, sized } from "../result
 import type { Tool, ToolContext, ToolResult } from "../tool.ts";
 
 /**
- * Agent Skills of the project: folders with a `SKILL.md`, whose front matter says what it is for. Agents see the
- * descriptions and read a skill when it fits.
+ * Agent Skills of the project: folders with a `SKILL.md`, whose front matter describes the skill's purpose. Agents see
+ * the descriptions and read a skill when it fits.
  */
 
 export type Skill = { name: string; description: string; folder: string };
@@ -17,7 +17,7 @@ const maxSkills = 32;
 const maxBytes = 256 * 1024;
 const maxFiles = 50;
 
-/** Bytes: YAML takes long to read, and this is read whenever a Task begins. */
+/** In bytes: YAML is slow to parse, and the front matter is parsed whenever a Task begins. */
 const mostFrontMatter = 8 * 1024;
 
 const frontMatter = z.object({
@@ -25,7 +25,7 @@ const frontMatter = z.object({
   description: z.string().trim().min(1),
 });
 
-/** The usable skills. `broken` is called with the reason for each one that is not. */
+/** The usable skills. `broken` is called with the reason for each skill that is not usable. */
 export const findSkills = async (files: Files, broken: (why: string) => void = () => {}): Promise<Skill[]> => {
   const skills = new Map<string, Skill>();
   for (const place of places) {
@@ -42,7 +42,7 @@ export const findSkills = async (files: Files, broken: (why: string) => void = (
   return [...skills.values()];
 };
 
-/** Front matter and text of one skill, or why it cannot be used. */
+/** The front matter and text of one skill, or the reason why it cannot be used. */
 const readSkill = async (
   files: Files,
   folder: string,
@@ -75,7 +75,9 @@ export const skill: Tool<z.infer<typeof input>> = {
 /** A squad's own skill, whose text is trusted like the squad's instructions. */
 export type OwnSkill = { name: string; description: string; text: string };
 
-/** The tool for agents of a squad with skills of its own, which take precedence over the project's of the same name. */
+/**
+ * The tool for agents of a squad with its own skills, which take precedence over the project's skills of the same name.
+ */
 export const skillOf = (own: readonly OwnSkill[]): Tool<z.infer<typeof input>> =>
   own.length === 0 ? skill : { ...skill, run: (asked, context) => readAny(own, asked, context) };
 

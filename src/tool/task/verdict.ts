@@ -18,7 +18,7 @@ const input = z.strictObject({
     .min(1),
 });
 
-/** How a reviewer answers. Only sessions that review have this tool. */
+/** The tool with which a reviewer answers. Only review sessions have it. */
 export const verdict: Tool<z.infer<typeof input>> = {
   name: "verdict",
   description:
@@ -31,7 +31,7 @@ export const verdict: Tool<z.infer<typeof input>> = {
     const { sessions, slices, tree } = context.state();
     const session = sessions.find((each) => each.sessionID === sessionID);
     if (session?.purpose !== "review") return Promise.resolve(failed("Only a review has a verdict."));
-    // In the order of the brief: slices, then checks.
+    // In the order of the brief: slices first, then checks.
     const { sliceIDs, checkIDs } = session;
     const count = sliceIDs.length + checkIDs.length;
     const named = given.map(({ part }) => part);

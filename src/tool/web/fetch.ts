@@ -38,7 +38,7 @@ const reasonOf = (error: unknown): string =>
 
 const salt = randomBytes(32);
 
-/** Bytes of a page that are read through at once. */
+/** Longest page, in bytes, that is converted here rather than in a thread. */
 const mostAtOnce = 64 * 1024;
 
 const shownPage = async (page: FetchedPage, context: ToolContext): Promise<ToolResult> => {

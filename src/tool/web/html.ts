@@ -9,7 +9,7 @@ const blocks = new Set(
     " ",
   ),
 );
-/** Characters; a tag that is not closed by then counts as ended there. */
+/** In characters; a tag that is not closed by then counts as ended there. */
 const maxTag = 16_384;
 
 export const htmlToText = (html: string, base: string): { title: string; text: string } => {
@@ -81,21 +81,24 @@ const tagAt = (lower: string, start: number): RegExpExecArray | [] => {
 
 const begins = /[!?/a-z]/i;
 
-/** Offset of the next `<` that begins markup; -1: none. */
+/** The offset of the next `<` that begins markup; -1: there is none. */
 const markupAt = (html: string, from: number): number => {
   let at = html.indexOf("<", from);
   while (at >= 0 && !begins.test(html[at + 1] ?? "")) at = html.indexOf("<", at + 1);
   return at;
 };
 
-/** The offset behind a comment, a declaration, or a nameless tag. */
+/** The offset after a comment, a declaration, or a nameless tag. */
 const afterMarkup = (html: string, start: number): number => {
   const mark = html.startsWith("<!--", start) ? "-->" : ">";
   const end = html.indexOf(mark, start + 1);
   return end < 0 ? html.length : end + mark.length;
 };
 
-/** The offset behind the `>` outside quotes. A tag that is too long is skipped and never scanned twice. */
+/**
+ * The offset after the tag's `>`, ignoring any inside quotes. A tag that is too long is skipped and never scanned
+ * twice.
+ */
 const endOfTag = (html: string, start: number): number => {
   const bound = Math.min(html.length, start + maxTag);
   let quote = "";

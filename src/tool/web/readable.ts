@@ -1,9 +1,9 @@
 import type { Job } from "../../thread.ts";
 import { htmlToText } from "./html.ts";
 
-/** A page's text: a job where the page is long. */
+/** The text of a page: a job for a thread if the page is long. */
 
-type Body = { body: Uint8Array /** As its header says. */; type: string; url: string };
+type Body = { body: Uint8Array /** The content type of its header. */; type: string; url: string };
 
 export const readable: Job<Body, { title: string; text: string }> = {
   name: "readable",
