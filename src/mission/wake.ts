@@ -96,7 +96,10 @@ export const createWake =
       };
     };
 
-    /** The name is free as far as known: whether somebody else has it is asked before the first Task is dispatched. */
+    /**
+     * The name of the Mission's branch, as long as nobody else has it: that is checked before the first Task is
+     * dispatched.
+     */
     const branchOf = (): string =>
       deps.repositories.branchFor({ taskID: missionID, title: body.title ?? titleOf(body.text ?? ""), at: now() });
 
