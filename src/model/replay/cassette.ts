@@ -42,7 +42,7 @@ type Exchange = Cassette["exchanges"][number];
 /** Wraps the `fetch` of a provider; `label` names the Task. */
 export type FetchWrapper = (line: typeof fetch, label: string) => typeof fetch;
 
-/** No recorded request is like this one. */
+/** No recorded request matches this one. */
 export class CassetteMiss extends Error {
   constructor(message: string) {
     super(message);
