@@ -27,7 +27,10 @@ type MergeDeps = Pick<MissionDeps, "tasks" | "limits"> & { workspaces: Pick<Work
 /** `why` null: the project's branch already contains all of the Mission's. */
 type Unmerged = { why: string | null };
 
-/** Rejects with `MissionMovedOn` when the Mission's log is newer than `state`. */
+/**
+ * Creates the Task that merges the Mission's branch, or says why not. Rejects with `MissionMovedOn` when the Mission's
+ * log is newer than `state`, or the claim `fence` is lost.
+ */
 export const beginMerge = async (
   { tasks, workspaces, limits }: MergeDeps,
   state: MissionState,

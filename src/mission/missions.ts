@@ -106,7 +106,7 @@ export interface Missions {
    * Makes `body.phases` the plan, under the rules of the agent's own tools, and makes the agent due. With `approve` the
    * plan is approved in the same commit. Refuses with `plan_changed` when the plan's revision is no longer
    * `body.revision`, and with `invalid_request` for an invalid plan. Phases that equal the current plan are accepted
-   * with any revision, and change nothing.
+   * with any revision, and leave it as it is.
    */
   plan(
     directory: string | undefined,

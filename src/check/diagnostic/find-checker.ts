@@ -6,8 +6,8 @@ import type { Checker, Place } from "./checker.ts";
 import { type Kind, kinds, tsc } from "./kind.ts";
 
 /**
- * Finds the checkers that a project has for a file: programs whose settings are in the file's folder or above it, and
- * which are there themselves. Reads the user's directory, which agents do not change; starts no process.
+ * Finds the checkers that a project has for a file: installed programs whose settings are in the file's folder or above
+ * it. Reads the user's directory, which agents do not change; starts no process.
  */
 
 export type FoundChecker = {

@@ -5,8 +5,8 @@ import { type Checker, createLedger, mostFailures, type Place } from "./checker.
 import { beyond, type Finding, findingsIn, knownOf } from "./finding.ts";
 
 /**
- * Checkers whose program is started for each look: over the whole project, fast because of what it caches on disk, or
- * over the touched files.
+ * Checkers whose program is started for each look: over the whole project, fast thanks to a cache on disk, or over the
+ * touched files.
  */
 
 export type OnceProgram = {

@@ -14,7 +14,7 @@ export type WatchProgram = {
   begins: ((line: string) => boolean) | undefined;
   ends: (line: string) => boolean;
   /**
-   * Milliseconds after an edit before which a pass does not count for it, where the lines cannot show that; 0 by
+   * Milliseconds: a pass that begins sooner after an edit does not count for it, where the lines cannot show that; 0 by
    * default.
    */
   delayMs?: number;

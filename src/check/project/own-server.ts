@@ -4,7 +4,7 @@ import { findRedefined, type Redefined } from "./redefined.ts";
 import { makeIn, packageIn, recipesOf, scriptsOf } from "./script.ts";
 
 /**
- * Decides whether a command that starts a server comes only from the project or the operator: such a server gets
+ * Decides whether a command that starts a server comes only from the project or the operator: only such a server gets
  * secrets.
  */
 

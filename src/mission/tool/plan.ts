@@ -20,7 +20,7 @@ import { phaseIDs, planEditBar } from "./refusal.ts";
 
 /** The tools that write the plan: the whole of it, or one phase. Each phase is an event of its own. */
 
-/** The id of a phase of the plan. If the plan has none of that id, the tool says so in words. */
+/** The id of a phase of the plan. The tool itself checks it, and refuses an unknown one in words. */
 const known = z.string();
 
 const planInput = z.strictObject({

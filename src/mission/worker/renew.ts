@@ -93,7 +93,7 @@ const stateText = async (run: MissionRun, gone: readonly PromptMessage[]): Promi
     .join("\n\n");
 };
 
-/** The newest distinct lines, each at its last place. */
+/** The newest distinct lines, each where it occurs last. */
 const newestOf = (lines: readonly string[], count: number): string[] =>
   [...new Set(lines.toReversed())].slice(0, count).toReversed();
 
@@ -139,7 +139,7 @@ const known: ReadonlySet<string> = new Set([
 /** Tools whose results are short, and decide what comes later. */
 const tells: ReadonlySet<string> = new Set(["verify", "finish"]);
 
-/** The argument of a call with a single text, or all of its arguments as JSON. */
+/** The only argument of a call if it is a string, otherwise all of its arguments as JSON. */
 const callText = (input: unknown, length = longest.call): string => {
   const values = typeof input === "object" && input !== null ? Object.values(input) : [];
   const [only] = values;

@@ -355,7 +355,7 @@ const failUnexpectedly = async (run: MissionRun, error: unknown): Promise<void> 
   run.signal.throwIfAborted();
   if (error instanceof ClaimLost || (error instanceof ServiceError && error.retryable)) throw error;
   if (isFull(error)) await run.disk.look();
-  // Its next run begins when there is space.
+  // The Mission's next run begins when there is space.
   if (isFull(error) && run.disk.shortage() !== undefined) throw unavailable(error);
   run.log.error(
     { mission: run.stream, error: messageOf(error), stack: error instanceof Error ? error.stack : undefined },

@@ -80,7 +80,7 @@ export const createProviderModel = (
     if (typeof outcome !== "string") return { ...outcome, usage: spent };
     const calls: ModelReply["calls"] = [];
     for (const { tool, input } of gathered.calls) {
-      // All that has arrived is parsed in one turn of the event loop, and each call may be long.
+      // Otherwise all calls that have arrived would be parsed in one turn of the event loop, and each may be long.
       await tick();
       calls.push({ tool, ...parsed(tool, input, outcome === "length") });
     }

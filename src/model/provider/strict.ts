@@ -3,9 +3,9 @@ import type { Connection } from "../provider-kind.ts";
 
 /**
  * Strict schemas: the provider lets its model write only arguments that fit the schema. OpenAI's and Anthropic's APIs
- * offer them for single tools. Every object has to be closed, and for OpenAI every property required, so that the model
- * would fill in optional ones with values that nobody meant. So a tool is strict only if it has no optional parameter
- * at any depth.
+ * offer them for single tools. Every object has to be closed, and for OpenAI every property required: the model would
+ * fill in optional ones with values that nobody meant. So a tool is strict only if it has no optional parameter at any
+ * depth.
  */
 
 type Schema = Record<string, unknown>;

@@ -168,7 +168,7 @@ const instructionFailed = (why: string, reports: readonly string[]): Plan => ({
   remedy: `Correct the instruction and send it as a message, or use a model: ${ownModel}.`,
 });
 
-/** Where all forms are documented, after two that most people need first. */
+/** Two forms that most people need first, and where all of them are documented. */
 const manual = 'such as `run the tests` or `replace "A" with "B" in docs/*.md`. All forms: /ui/manual/rules';
 
 const needsModel = (understood: readonly Instruction[], unknown: Parsed["unknown"], begun: boolean): Plan => {
