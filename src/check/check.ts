@@ -22,11 +22,11 @@ export type CheckResult = {
   artifacts?: { filename: string; title: string; mime: string; bytes: Buffer }[];
   /** Running it again on the same files is pointless: the result would be the same, or it would time out again. */
   final: boolean;
-  /** It was ended before it had a result, as by its time-out. */
+  /** The check was ended before it had a result, as by its time-out. */
   unfinished?: true;
 };
 
-/** What a check runs with besides its definition and its place (`CheckEnvironment`). */
+/** What a check runs with in addition to its definition and its place (`CheckEnvironment`). */
 export type CheckOptions = {
   limits: Limits;
   /** Ends the check's commands; `runCheck` then rejects. */
@@ -46,7 +46,7 @@ export type CheckOptions = {
 export type Browser = {
   /** Path of the program; undefined: this machine has none. */
   program: string | undefined;
-  /** Why there is none, if not for want of one. */
+  /** Why there is none, if the reason is not that none is installed. */
   why?: string;
   /** Start it without its own sandbox, which is unavailable inside ours and for root. */
   bare: boolean;

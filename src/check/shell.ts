@@ -27,9 +27,9 @@ export const toolPath = (root: string, folder = ""): string => {
   return `export PATH=${[...new Set(folders)].map(shellQuote).join(":")}:"$PATH"`;
 };
 
-/** The last lines as one reads them in a terminal; the log keeps the bytes. */
+/** The last lines as a terminal shows them; the log keeps the bytes. */
 export const lastLines = (output: string, lines = 40, chars = 4000): string =>
   output.slice(-enough).trimEnd().split("\n").slice(-lines).map(plainLine).join("\n").slice(-chars);
 
-/** Characters of which the last lines are made. */
+/** Characters of output from which the last lines are taken. */
 const enough = 64 * 1024;

@@ -5,18 +5,19 @@ import { workDirectory } from "./repository.ts";
 import type { MissionRun } from "./run.ts";
 
 /**
- * The branch of a Mission in a directory's repository. Its Tasks begin and land there, so that a later phase begins
- * from what an earlier one left and nothing reaches the branch that the user works on before the whole is merged.
+ * The branch of a Mission whose project is a directory with Git. Its Tasks begin and land there: a later phase begins
+ * from what an earlier one left, and nothing reaches the branch that the user works on before the whole is merged.
  *
- * Its name is a fact before the branch is made. One that is there already is somebody else's and left alone, unless it
- * stands where the Mission's was about to be made: then a run died in between.
+ * The branch's name is recorded before the branch is made. If a branch of that name exists already, it belongs to
+ * somebody else and is left alone, unless it is at the very commit from which the Mission was about to make it: then a
+ * run died in between.
  */
 
 export const refOf = ({ name }: { name: string }): string => `refs/heads/${name}`;
 
 type Place = Pick<MissionRun, "workspaces">;
 
-/** The commit of its branch; null: it has none, or that is gone. */
+/** The commit of the Mission's branch; null: it has none, or the branch is gone. */
 export const branchHead = async (run: Place & Pick<MissionRun, "state">): Promise<string | null> => {
   const { branch, directory } = run.state();
   if (branch === null || !hasOwnBranch(run.state())) return null;
@@ -25,8 +26,9 @@ export const branchHead = async (run: Place & Pick<MissionRun, "state">): Promis
 };
 
 /**
- * The full name of the branch on which a Task that is dispatched now begins and lands, which is there then; undefined:
- * where the project is. One that was removed is made anew: from what landed there, if that was not merged.
+ * Full name of the branch on which a Task that is dispatched now begins and lands; the branch exists when this
+ * resolves. undefined: the Mission has no branch of its own, its Tasks use the project's. A branch that was removed is
+ * made anew, from the newest commit that landed there, unless that was merged already.
  */
 export const readyBranch = async (run: MissionRun): Promise<{ onto: string | undefined } | { why: string }> => {
   for (;;) {
@@ -50,7 +52,7 @@ export const readyBranch = async (run: MissionRun): Promise<{ onto: string | und
       if (head === null && left !== undefined) {
         const refused = await branches.make(ref, left);
         if (refused === undefined) return { onto: ref };
-        // Under another name, or from the commit that is the project's now, it may be made; else nothing would change.
+        // Another name, or the project's current head as the start, may still work. Here neither would be different.
         if (left === git.head && (await branches.headOf(ref)) === null)
           return { why: `Git could not make the branch ${branch.name}: ${refused}` };
       }
@@ -60,7 +62,10 @@ export const readyBranch = async (run: MissionRun): Promise<{ onto: string | und
   }
 };
 
-/** Where its catalog is read: with the files of its branch's head, on which squads land that are made for it. */
+/**
+ * The directory in which the Mission's catalog is read: the files of its branch's head, because squads that are made
+ * for the Mission land there; without a branch its work directory.
+ */
 export const catalogDirectory = async (run: MissionRun, newest = false): Promise<string> => {
   if ((await branchHead(run)) === null) return workDirectory(run);
   const { files } = await (newest ? run.newestHead() : run.head());
@@ -68,7 +73,8 @@ export const catalogDirectory = async (run: MissionRun, newest = false): Promise
 };
 
 /**
- * The newest commit of its phases that the project's branch has not all of; undefined: none landed, or they are merged.
+ * The newest commit of the Mission's phases that the project's branch does not contain entirely; undefined: none
+ * landed, or all are merged.
  */
 const landedOn = async (branches: Branches, { branch, tasks }: MissionState): Promise<string | undefined> => {
   let newest: string | undefined;
@@ -87,7 +93,10 @@ const freeName = async (branches: Branches, { missionID }: MissionState): Promis
   }
 };
 
-/** What was merged is in the project's branch by now: the next phase begins from there. */
+/**
+ * Forwards the Mission's branch once the project's branch contains it, so that the next phase begins from there. Does
+ * nothing while a Task runs.
+ */
 const follow = async (branches: Branches, { branch, tasks }: MissionState, head: string): Promise<void> => {
   if (branch?.of == null || tasks.some(isRunning)) return;
   const now = await branches.headOf(branch.of);

@@ -3,11 +3,11 @@ import { deliveredBy, type MissionState } from "../domain/state/mission.ts";
 import type { EventData } from "../protocol/event/event.ts";
 import { counted, shareRoom } from "../tool/result.ts";
 
-/** What a phase left: a correction is told with what it corrects, of which it says nothing. */
+/** What a phase delivered. A correction's report does not repeat what it corrects, so both are told. */
 
 type End = EventData["task.ended"];
 
-/** All that changed something, and what was completed last; the newest last. */
+/** All ends of a phase that changed something, and the one that was completed last; the newest last. */
 export const deliveriesOf = (state: MissionState, phaseID: string): End[] => {
   const work = workOf(state, phaseID);
   const newest = work.flatMap((task) => deliveredBy(task) ?? []).at(-1);
@@ -16,16 +16,16 @@ export const deliveriesOf = (state: MissionState, phaseID: string): End[] => {
     .filter((end) => end === newest || (end.outcome === "completed" && hasChanged(end)));
 };
 
-/** Without Git nothing lands. */
+/** Without Git nothing lands, so the changed files decide there. */
 const hasChanged = ({ landedCommit, evidence }: End): boolean =>
   landedCommit !== null || (evidence?.diffStat?.files ?? 0) > 0;
 
-/** Below so many characters a report tells nothing. */
+/** A report cut to fewer characters says nothing. */
 const leastWords = 75;
 
 /**
- * How many characters of each report are told: where the room is short, of the first, which says what the work is, and
- * of the newest, and none of those between.
+ * How many characters of each report are told. Where the room is short, the first report, which says what the work is,
+ * and the newest ones share it; those in between get 0.
  */
 export const sharedAmong = (reports: readonly string[], room: number): number[] => {
   const lengths = reports.map(({ length }) => length);
@@ -39,7 +39,10 @@ export const sharedAmong = (reports: readonly string[], room: number): number[] 
   );
 };
 
-/** The change of all of them. How many files it has is not known where not all of several are named. */
+/**
+ * The change of all ends together; undefined: none has a diff stat. The number of files is left out where several ends
+ * changed files and not all of those are named.
+ */
 export const changeOf = (ends: readonly End[]): string | undefined => {
   const stats = ends.flatMap(({ evidence }) =>
     evidence?.diffStat == null ? [] : [{ ...evidence.diffStat, named: evidence.files ?? [] }],

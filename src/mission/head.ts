@@ -8,11 +8,11 @@ import { branchHead } from "./branch.ts";
 import { workDirectory } from "./repository.ts";
 import type { MissionRun } from "./run.ts";
 
-/** The files of the Mission's project as its head has them: one head for all calls of a reply. */
+/** The files of the Mission's project at its head. All calls of one reply see the same head. */
 export type HeadFiles = AsyncDisposable & {
-  /** Rejects with `NoFiles` where they cannot be had, with what its agent is to be told. */
+  /** Rejects with `NoFiles` where the files are not available; the message is for the agent. */
   open(): Promise<Head>;
-  /** Moves them to what is the head now, whatever calls of this reply have seen. */
+  /** Moves the files to the current head, even if calls of this reply have seen an older one. */
   refresh(): Promise<Head>;
 };
 
@@ -42,7 +42,7 @@ export const createHeadFiles = (run: () => MissionRun): HeadFiles => {
   };
 };
 
-/** Where its Tasks would begin now. */
+/** The directory and commit from which a Task of the Mission would begin now. */
 const placeOf = async (run: MissionRun): Promise<{ directory: string; commit?: string }> => {
   const directory = workDirectory(run);
   const place = run.repositories.at(directory);

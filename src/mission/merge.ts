@@ -18,16 +18,19 @@ import { ownTask } from "./own-task.ts";
 import type { MissionDeps, MissionRun } from "./run.ts";
 
 /**
- * Merges a Mission's branch: a Task of the service's own, in one commit with the Mission's record of it. What is
- * special about a merge (conflicts, checks, approval, the user's files) is what every landing of a Task has.
+ * Merges a Mission's branch by a Task that the service carries out itself, created in one commit with the Mission's
+ * record of it. Conflicts, checks, approval and the user's files are handled as in every landing of a Task.
  */
 
 type MergeDeps = Pick<MissionDeps, "tasks" | "limits"> & { workspaces: Pick<Workspaces, "inspect" | "branches"> };
 
-/** `why` null: the project's branch has all of it already. */
+/** `why` null: the project's branch already contains all of the Mission's. */
 type Unmerged = { why: string | null };
 
-/** Rejects with `MissionMovedOn` where the Mission's log is further than `state`. */
+/**
+ * Creates the Task that merges the Mission's branch, or says why not. Rejects with `MissionMovedOn` when the Mission's
+ * log is newer than `state`, or the claim `fence` is lost.
+ */
 export const beginMerge = async (
   { tasks, workspaces, limits }: MergeDeps,
   state: MissionState,
@@ -47,7 +50,7 @@ export const beginMerge = async (
   if (await branches.contains(onto, commit)) return { why: null };
 
   const share = shareOf(state, undefined, { first: false, kept: limits.reservePercent });
-  // Where the cap leaves nothing, a merge that asks no model is all there can be.
+  // When the cap leaves nothing, only a merge that asks no model is possible.
   const budget = share.ok ? share.budget : { maxSteps: 1 };
   const of = { branch: branch.name, commit, title };
   const merge = { branch: branch.name, commit, into };
@@ -75,7 +78,7 @@ export const beginMerge = async (
   );
 };
 
-/** Why a person cannot have it merged now; undefined: nothing of it goes on. */
+/** Why a person cannot have the branch merged now; undefined: they can. */
 export const mergeBar = (state: MissionState): string | undefined => {
   if (state.repository !== null) return "its branch is on the remote, and is proposed as a pull request there";
   if (!hasOwnBranch(state)) return "its phases land on the project's branch, separately";
@@ -87,7 +90,7 @@ export const mergeBar = (state: MissionState): string | undefined => {
   return word === "working" || word === "waiting" || word === "asking" ? `it is not done: it is ${word}` : undefined;
 };
 
-/** What a person asks for. */
+/** The merge that a person asks for. */
 export const createMerge =
   (
     deps: MergeDeps & { store: Pick<Store, "nodes"> },
@@ -114,7 +117,7 @@ const notMergeable = (missionID: string, reason: string): ServiceError =>
 
 const longestReason = 1000;
 
-/** The Mission is done: its branch is merged, or why it is not is on record. */
+/** Of a Mission that is done: begins the merge of its branch, or records why there is none. */
 export const mergeWhenDone = async (run: MissionRun): Promise<void> => {
   const state = run.state();
   try {

@@ -38,9 +38,10 @@ import type { Workspaces } from "../workspace/workspace.ts";
 export interface Missions {
   /**
    * Starts a Mission, or gives an existing one more direction; either way its agent becomes due. Concurrent wakes of a
-   * new id create one Mission. `body.repository` is what `directory` was made from. Refuses with `invalid_request` for
-   * a new Mission without a text, `squad_not_available`, `model_not_found`, `model_not_configured`, `disk_low`. `by`:
-   * an agent takes away no approval that the Mission asks for, and has no branch merged that a person merges.
+   * new id create one Mission. With `body.repository`, `directory` is where the service keeps that repository. Refuses
+   * with `invalid_request` for a new Mission without a text, `squad_not_available`, `model_not_found`,
+   * `model_not_configured`, `disk_low`. `by`: an agent cannot take away an approval, a check or a budget limit of the
+   * Mission, nor have a branch merged automatically that a person merges.
    */
   wake(
     directory: string,
@@ -56,7 +57,7 @@ export interface Missions {
   ): Promise<MissionSummary[]>;
   /** What the Mission and its Tasks are doing; queued Tasks have their place. */
   status(directory: string | undefined, missionID: string): Promise<MissionStatus>;
-  /** The same of the Mission with this stream. */
+  /** Like `status`, for the Mission with this stream. */
   statusOf(sessionID: StreamID): Promise<MissionStatus>;
   /** The id of the Mission's stream, for readers of its events. */
   find(directory: string | undefined, missionID: string): Promise<StreamID>;
@@ -102,9 +103,10 @@ export interface Missions {
     from: Answerer,
   ): Promise<Accepted<MissionAnswered>>;
   /**
-   * Makes `body.phases` the plan, by the rules of its agent's own tools, and makes its agent due. With `approve` the
-   * plan is approved in the same commit. Refuses with `plan_changed` where the plan is no longer that of
-   * `body.revision`, and `invalid_request` for what cannot be a plan; one that would be as it is was not changed.
+   * Makes `body.phases` the plan, under the rules of the agent's own tools, and makes the agent due. With `approve` the
+   * plan is approved in the same commit. Refuses with `plan_changed` when the plan's revision is no longer
+   * `body.revision`, and with `invalid_request` for an invalid plan. Phases that equal the current plan are accepted
+   * with any revision, and leave it as it is.
    */
   plan(
     directory: string | undefined,
@@ -114,9 +116,9 @@ export interface Missions {
     from: Answerer,
   ): Promise<Accepted<MissionPlanned>>;
   /**
-   * Merges the Mission's own branch into the project's, by a Task that the service does itself. Refuses with
-   * `not_mergeable` while something of the Mission goes on, and where there is nothing to merge; and like
-   * `Tasks.create`.
+   * Merges the Mission's own branch into the project's, by a Task that the service carries out itself. Refuses with
+   * `not_mergeable` while the Mission or one of its Tasks is at work and when there is nothing to merge; otherwise
+   * refuses as `Tasks.create` does.
    */
   merge(directory: string | undefined, missionID: string, once?: IdempotencyKey): Promise<Accepted<TaskCreated>>;
   /**
@@ -132,13 +134,13 @@ export type MissionsDeps = {
   engine: Engine;
   tasks: Tasks;
   workspaces: Pick<Workspaces, "inspect" | "branches">;
-  /** The same for a Mission that is woken there; rejects where nothing can run. */
+  /** Like `workspaces.inspect`, for a Mission that is woken there; rejects where nothing can run. */
   inspectNew: Workspaces["inspect"];
   repositories: Pick<Repositories, "at" | "branchFor" | "local" | "has" | "fetch" | "unpack" | "patienceSeconds">;
   catalog: Pick<Catalog, "find">;
   /** The model of a new Mission: the one named, or the default. Throws when it cannot be called. */
   resolveModel: (ref: string | undefined) => ModelRef;
-  /** As for Tasks (`TasksDeps`). */
+  /** See `TasksDeps`. */
   callback: TasksDeps["callback"];
   disk: Pick<Disk, "admit" | "shortage">;
   archive: (state: MissionState, status: MissionStatus, signal: AbortSignal) => Promise<ArchiveFile>;

@@ -3,13 +3,17 @@ import type { EventData } from "../protocol/event/event.ts";
 import type { Fence } from "../store/store.ts";
 import type { MissionDispatch } from "../task/tasks.ts";
 
-/** A Task of the service's own for a Mission: no phase, and in one commit with the Mission's record of it. */
+/**
+ * A Task that the service itself creates for a Mission: it belongs to no phase, and is created in one commit with the
+ * Mission's record of it.
+ */
 
 type Own = Pick<EventData["task.dispatched"], "callID" | "phase" | "brief" | "reserved"> &
   Partial<Pick<EventData["task.dispatched"], "merge" | "judges">>;
 
 /**
- * What every such Task has; written only while the Mission's log is where `state` is. `fence`: see `MissionDispatch`.
+ * The fields that every such Task has. It is created only while the Mission's log is at the version of `state`.
+ * `fence`: see `MissionDispatch`.
  */
 export const ownTask = (
   { missionID, sessionID, version, models, named }: MissionState,
@@ -32,6 +36,6 @@ export const ownTask = (
   }),
 });
 
-/** What it does, in words for the Mission's agent. */
+/** What the Task does, in words for the Mission's agent. */
 export const dutyOf = ({ merge }: Pick<Dispatched, "merge">): string =>
   merge === undefined ? "judges the whole" : `merges ${merge.branch} into ${merge.into}`;

@@ -8,26 +8,27 @@ import { waitThrough } from "../task/workspace/repository.ts";
 import type { MissionRun } from "./run.ts";
 
 /**
- * A Mission of a repository by address. Its Tasks land on one branch of the Mission's own, so that a later phase begins
- * from what an earlier one left and nothing reaches the branch of others; at the end that branch is proposed as a
- * whole.
+ * A Mission whose project is a repository by address. Its Tasks land on one branch of the Mission's own: a later phase
+ * begins from what an earlier one left, and nothing reaches the branch of others. At the end that branch is proposed as
+ * a whole.
  */
 
 const refOf = (run: MissionRun): string => `refs/heads/${branchOf(run.state())}`;
 
-/** Where its branch's files are: the directory of its Tasks. */
+/** The local place of the Mission's branch; its Tasks work in that directory. */
 const branchPlace = (run: MissionRun, { url }: MissionRepository): RepositoryPlace =>
   run.repositories.place(url, branchOf(run.state()) ?? undefined);
 
 /**
- * Where its catalog is read and its Tasks work: of a repository the Mission's branch, once something was dispatched.
+ * The directory in which the Mission's catalog is read and its Tasks work: the project's, but with a repository the
+ * place of the Mission's branch once something was dispatched.
  */
 export const workDirectory = (run: MissionRun): string => {
   const { directory, repository, tasks } = run.state();
   return repository === null || tasks.length === 0 ? directory : branchPlace(run, repository).directory;
 };
 
-/** Brings the files up to date before the agent goes on. A text says why that could not be done. */
+/** Fetches the repository's files before the agent continues. A string says why that was not possible. */
 export const refresh = async (run: MissionRun): Promise<string | undefined> => {
   const { directory, repository, tasks } = run.state();
   if (repository === null) return undefined;
@@ -35,7 +36,7 @@ export const refresh = async (run: MissionRun): Promise<string | undefined> => {
     if (tasks.length > 0) {
       await seeMerge(run);
       const place = branchPlace(run, repository);
-      // Without it the next dispatch makes it anew.
+      // If the branch is missing, the next dispatch makes it anew.
       const head = await waitThrough(run, place.url, () => run.repositories.ask(place, refOf(run), run.signal));
       if (head !== null) await waitThrough(run, place.url, () => run.repositories.fetch(place, run.signal));
     } else {
@@ -49,8 +50,8 @@ export const refresh = async (run: MissionRun): Promise<string | undefined> => {
 };
 
 /**
- * The directory for a Task to be dispatched. The branch is made from what the base has now, if it is not there: its
- * name is a fact before, and one that somebody else has is left alone.
+ * The directory for a Task to be dispatched. If the Mission's branch does not exist, it is made from the current head
+ * of the base. Its name is recorded first, and a branch of that name that belongs to somebody else is left alone.
  */
 export const branchOut = async (run: MissionRun): Promise<{ directory: string } | { why: string }> => {
   const { directory, repository } = run.state();
@@ -69,7 +70,9 @@ export const branchOut = async (run: MissionRun): Promise<{ directory: string } 
   }
 };
 
-/** Whether its branch is there, or could be made now. false: it has no name yet, or somebody else has that. */
+/**
+ * Whether the Mission's branch exists or was made now. false: it has no name yet, or somebody else has taken that name.
+ */
 const isMade = async (run: MissionRun, base: RepositoryPlace): Promise<boolean> => {
   const { branch, tasks } = run.state();
   const used = branch?.used ?? tasks.length > 0;
@@ -98,7 +101,7 @@ const freeBranch = async (
   }
 };
 
-/** Opens the pull request of the whole, or says on record why there is none. Asked again with each `done`. */
+/** Opens the pull request for the whole, or records why there is none. Tried again with each `done`. */
 export const proposeWhole = async (run: MissionRun): Promise<void> => {
   const { directory, repository, pullRequest } = run.state();
   const base = run.repositories.at(directory);
@@ -125,8 +128,8 @@ export const proposeWhole = async (run: MissionRun): Promise<void> => {
 };
 
 /**
- * Once the pull request is merged its branch goes, where it is as it was proposed: what comes then is a change of its
- * own.
+ * Records what became of the pull request. Once it is merged, its branch is removed if it is still at the proposed
+ * commit: what is dispatched later is a change of its own.
  */
 const seeMerge = async (run: MissionRun): Promise<void> => {
   const { pullRequest, proposed, directory } = run.state();
@@ -145,7 +148,7 @@ const seeMerge = async (run: MissionRun): Promise<void> => {
   }
 };
 
-/** The words of a remote or forge that cannot or will not; anything else is thrown. */
+/** The message of a remote or forge that is away or refuses; any other error is thrown. */
 const saidOf = (run: MissionRun, error: unknown): string => {
   run.signal.throwIfAborted();
   if (error instanceof RepositoryAway || error instanceof ForgeRefused) return messageOf(error);

@@ -32,7 +32,7 @@ export type MissionDeps = {
   models: {
     /** Rejects with a `ServiceError` when the model is not configured or cannot be called. */
     load(ref: ModelRef): Promise<Model>;
-    /** Another model to ask, none of those `tried`; undefined when none can be asked now. */
+    /** Another model to ask, none of `tried`; undefined: none can be asked now. */
     fallbackModel(ref: ModelRef, tried: readonly ModelRef[]): Promise<ModelRef | undefined>;
   };
   slots: Slots;
@@ -45,7 +45,7 @@ export type MissionDeps = {
   sandbox: EventData["run.started"]["sandbox"];
   /** The operator's preparation of new files, before the first check. */
   setup: Setup | undefined;
-  /** What the project's commands get besides; undefined: nothing. Rejects with `EnvironmentLost`. */
+  /** The environment and setup of the project's commands; undefined: none. Rejects with `EnvironmentLost`. */
   environment: (
     of: Pick<MissionState, "directory" | "project" | "repository">,
   ) => Promise<{ environment: Environment; setup: Setup | undefined } | undefined>;
@@ -84,11 +84,11 @@ export type MissionRun = MissionDeps & {
    * with `ClaimLost`.
    */
   record: CommitEvents;
-  /** See `Patience`: asked before whatever writes is begun. */
+  /** See `Patience`: awaited before anything begins that writes. */
   space: Patience["space"];
-  /** The project's files, for its agent's look-ups; they are removed with the run. */
+  /** The project's files for the agent's look-ups; they are removed with the run. */
   head: () => Promise<Head>;
-  /** The same, of what is the head now. */
+  /** Like `head`, but at the newest head. */
   newestHead: () => Promise<Head>;
   /**
    * Runs concurrent calls one after another, in the order they were made, so that each sees what the earlier ones did.

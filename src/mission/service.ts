@@ -134,7 +134,7 @@ export const createMissions = (deps: MissionsDeps): Missions => {
     async update(directory, missionID, patch) {
       await change(directory, missionID, undefined, (state) => ({
         events: [{ type: "mission.updated", data: { sessionID: state.sessionID, ...patch } }],
-        // One that stood still before that was told tells it now.
+        // A Mission that stands still without having recorded it yet is woken to record it.
         wakes: nextStep(state).kind === "tell",
         body: {},
       }));

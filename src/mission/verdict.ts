@@ -18,12 +18,12 @@ import { branchOut } from "./repository.ts";
 import type { MissionRun } from "./run.ts";
 
 /**
- * Has the whole judged by somebody who did not plan it: a Task of the service's own, in one commit with the Mission's
- * record of it, whose agent has the user's words and the whole change before it, may run what it likes in a worktree of
- * its own, and gives its verdict as the Task's output. Nothing of its files lands.
+ * Has the whole Mission judged by a session that did not plan it: by a Task of the service's own, created in one commit
+ * with the Mission's record of it. Its agent gets the user's words and the whole change, may run anything in a worktree
+ * of its own, and returns its verdict as the Task's output. None of its files land.
  */
 
-/** The squad that judges: a general one, which everybody has. */
+/** The squad that judges: a general one that is always available. */
 const judgingSquad = "base";
 
 /** Characters. */
@@ -48,10 +48,13 @@ const schema = {
   additionalProperties: false,
 };
 
-/** What the service says of a Task's output; undefined: it is no verdict. */
+/** The verdict in a Task's output; undefined: the output is none. */
 export const readVerdict = (output: unknown): z.infer<typeof verdict> | undefined => verdict.safeParse(output).data;
 
-/** Takes up that the agent said it is done: dispatches the Task that judges, or says what came of it. */
+/**
+ * Takes up that the agent said done: dispatches the Task that judges, or finishes the Mission by the verdict on it.
+ * Where nobody can judge, the Mission finishes unverified.
+ */
 export const judge = async (run: MissionRun): Promise<void> => {
   const state = run.state();
   const { judging, verdict: known } = state;
@@ -83,7 +86,7 @@ const finished = async (run: MissionRun, { judging, version }: MissionState, ver
   );
 };
 
-/** false: there is no budget or place for it. */
+/** false: there is no budget or no branch for the Task. */
 const dispatch = async (run: MissionRun, state: MissionState, commit: string, callID: string): Promise<boolean> => {
   const share = shareOf(state, undefined, { first: false, kept: run.limits.reservePercent });
   if (!share.ok) return false;
@@ -127,7 +130,7 @@ const dispatch = async (run: MissionRun, state: MissionState, commit: string, ca
   return true;
 };
 
-/** The other half is there for what a person says meanwhile. */
+/** The other half stays available for what a person asks for meanwhile. */
 const halfOf = (budget: MissionBudget | null): MissionBudget | null => {
   if (budget === null) return null;
   const { maxCostUSD, maxTokens, maxSteps, maxMinutes } = budget;
@@ -144,7 +147,7 @@ const branchesOf = async (run: MissionRun) => {
   return run.workspaces.branches(project);
 };
 
-/** The commit before the first one that the Mission landed. */
+/** The commit before the first one that the Mission landed; null: unknown. */
 const baseOf = async (run: MissionRun, { tasks, branch, repository }: MissionState): Promise<string | null> => {
   if (branch !== null) return branch.commit;
   const commits = tasks.flatMap(({ merge, ends }) =>
@@ -156,7 +159,7 @@ const baseOf = async (run: MissionRun, { tasks, branch, repository }: MissionSta
 
 // ---- The brief -----------------------------------------------------------------------------------------------------
 
-/** The first line of every such request. */
+/** The first line of every request to judge. */
 export const verdictHeading = "# Has this goal been reached?";
 
 const requestOf = async (
@@ -185,7 +188,7 @@ Then give the Task's output: \`accepted\` where all of it is there and works; \`
   ].join("\n\n");
 };
 
-/** What was found before: whether it was mended is to be seen. */
+/** What an earlier verdict found: whether it was fixed is for the new one to say. */
 const earlierOf = ({ verdict: before }: MissionState): string[] =>
   before === null
     ? []
@@ -193,7 +196,7 @@ const earlierOf = ({ verdict: before }: MissionState): string[] =>
         `## What was found when it was judged before, at ${before.commit}: ${before.verdict}\n${markForeign("an earlier verdict", before.notes)}`,
       ];
 
-/** What people wrote to the Mission, and what they answered it or its Tasks, in their order. */
+/** What people wrote to the Mission and its Tasks, what they answered, and why they cancelled Tasks, in order. */
 const saidBy = async (run: MissionRun): Promise<string[]> => {
   const types = [
     "message.received",
@@ -206,7 +209,7 @@ const saidBy = async (run: MissionRun): Promise<string[]> => {
   const asked = new Map<string, string>();
   const said: string[] = [];
   for (const event of await run.store.read(run.stream, { types: [...types] })) {
-    // What is said of an approval is a message as well.
+    // Words given with an approval are recorded as a message, too.
     if (event.type === "ask.opened" && event.data.kind === "question") asked.set(event.data.askID, event.data.prompt);
     if (event.type === "ask.answered" && event.data.by === "caller" && event.data.answer !== undefined) {
       const question = asked.get(event.data.askID);
@@ -244,7 +247,7 @@ const saidBy = async (run: MissionRun): Promise<string[]> => {
   ];
 };
 
-/** Where a project's own squads lie. */
+/** The folder of a project's own squads. */
 const squadsFolder = ".sortie/squads/";
 
 const changeOf = async (run: MissionRun, base: string | null, commit: string): Promise<string> => {

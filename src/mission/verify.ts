@@ -14,8 +14,8 @@ import type { CheckEnvironment, Checkout, Head } from "../workspace/workspace.ts
 import type { MissionRun } from "./run.ts";
 
 /**
- * Runs checks on the project's head, in the sandbox, on files of which nothing stays: the Mission writes nothing but
- * what came of them. What was on record when the service died is not run again.
+ * Runs checks on the project's head, in the sandbox, on files that are thrown away: the Mission records nothing but the
+ * results. A call whose results were recorded before the service died is not run again.
  */
 
 export type Verified = Pick<EventData["mission.verified"], "commit" | "results">;
@@ -72,11 +72,11 @@ const headOf = async (run: MissionRun): Promise<Opened | string> => {
   return { commit, checkout: await checkout(), files };
 };
 
-/** Every check that must pass has, and something did. */
+/** Whether every required check passed, and at least one check did. */
 export const isGreen = (results: readonly Verification[]): boolean =>
   redOf(results).length === 0 && results.some(({ state }) => state === "passed");
 
-/** Those that must pass and have not. */
+/** The required checks that did not pass. */
 export const redOf = (results: readonly Verification[]): Verification[] =>
   results.filter(({ required, state }) => required && state !== "passed");
 
@@ -97,7 +97,7 @@ const resultOf = async (run: MissionRun, opened: Opened, spec: RunCheck, how: Ho
     how.signal.throwIfAborted();
     if (touched.length > 0)
       return { ...result, state: "failed", reason: `changed Git's own files: ${touched.slice(0, 5).join(", ")}` };
-    // What is held for want of space may fail for that alone.
+    // A check that was paused for lack of disk space may have failed for that alone, so it runs again.
     if (result.state === "passed" || run.disk.pauses() === pauses) return result;
   }
 };
@@ -115,7 +115,7 @@ const guard = <P extends Pick<CheckEnvironment, "run"> & Partial<Pick<CheckEnvir
     (found) => touched.push(...found.map(({ path }) => path)),
   );
 
-/** All of them have to fit into one event. */
+/** Characters, of all checks together: their tails have to fit into one event. */
 const tailChars = 12_000;
 const longestReason = 300;
 

@@ -22,8 +22,8 @@ import { titleOf } from "../domain/task/title.ts";
 import type { Missions, MissionsDeps } from "./missions.ts";
 
 /**
- * Starts a Mission or gives it new direction. Of concurrent wakes of a new id one creates the Mission, because the
- * store keeps its name unique; the others then wake that one.
+ * Starts a Mission or gives it new direction. Of concurrent wakes with the same new id one creates the Mission, because
+ * the store keeps its name unique; the others then wake that one.
  */
 export const createWake =
   (deps: MissionsDeps, stateOf: (directory: string, missionID: string) => Promise<MissionState>): Missions["wake"] =>
@@ -96,7 +96,10 @@ export const createWake =
       };
     };
 
-    /** As long as nobody else has it: that is asked before the first Task is dispatched. */
+    /**
+     * The name of the Mission's branch, as long as nobody else has it: that is checked before the first Task is
+     * dispatched.
+     */
     const branchOf = (): string =>
       deps.repositories.branchFor({ taskID: missionID, title: body.title ?? titleOf(body.text ?? ""), at: now() });
 
@@ -147,8 +150,8 @@ const resolved = (
 });
 
 /**
- * The asks that a wake supersedes. One without a text is no answer to anything: it closes an approval that is not
- * wanted any more, and the Mission waits on for the others, with nothing to read until somebody answers.
+ * The asks that a wake closes. A wake with a text supersedes them all. A wake without one answers nothing: it closes
+ * only an approval of the plan that is no longer wanted, and the Mission goes on waiting for the other answers.
  */
 const closedBy = ({ text, approve }: MissionWake, state: MissionState): DomainEvent[] => {
   if (text !== undefined) return asksClosedBy(state, "steered");
@@ -162,7 +165,7 @@ const closedBy = ({ text, approve }: MissionWake, state: MissionState): DomainEv
 const withoutText =
   "The user woke you without a text. Look where the Mission stands with `task_status`, and go on; say what you need if you cannot.";
 
-/** Refuses with `invalid_request` what no Mission of this project can do. */
+/** Refuses with `invalid_request` a landing, merge or approval that no Mission of this project can have. */
 const expectLanding = (
   { landing, merge, approve = [] }: MissionWake,
   mirrored: boolean,
@@ -182,7 +185,10 @@ const expectLanding = (
     );
 };
 
-/** Where its Tasks begin cannot be changed under them. */
+/**
+ * Refuses another landing than the Mission began with: where its Tasks begin cannot change under them. A merge needs a
+ * branch of the Mission's own.
+ */
 const expectSame = ({ landing, merge }: MissionWake, state: MissionState | undefined): void => {
   const known = state?.landing ?? landing ?? "commit";
   if (landing !== undefined && landing !== known)
@@ -194,7 +200,7 @@ const expectSame = ({ landing, merge }: MissionWake, state: MissionState | undef
     );
 };
 
-/** What a person decides is not decided by an agent of somebody's. */
+/** Refuses what only a person may decide, when an agent asks for it. */
 const expectLeft = (
   { approve, merge, budget }: MissionWake,
   checks: readonly CheckSpec[] | undefined,
@@ -229,7 +235,7 @@ const expectLeft = (
     );
 };
 
-/** Whether two checks are the same but for their ids, which come from their order. */
+/** Whether two checks are equal except for their ids, which come from their order. */
 const isSame = ({ id: _one, ...one }: CheckSpec, { id: _other, ...other }: CheckSpec): boolean =>
   isDeepStrictEqual(one, JSON.parse(JSON.stringify(other)));
 

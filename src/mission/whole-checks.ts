@@ -7,10 +7,10 @@ import type { MissionsDeps } from "./missions.ts";
 
 /** The checks of a whole Mission, as a wake gives them. */
 
-/** They have to fit into the event of the wake. */
+/** The checks have to fit into the event of the wake. */
 const mostBytes = 32 * 1024;
 
-/** Refuses with `invalid_request` what the service could never run on the project's head. */
+/** Refuses with `invalid_request` checks that the service could never run on the project's head. */
 export const wholeChecks = async (
   { store, limits }: Pick<MissionsDeps, "store" | "limits">,
   { checks = [], attachments = [] }: Pick<MissionWake, "checks" | "attachments">,

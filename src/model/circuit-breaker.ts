@@ -3,19 +3,20 @@ import { noUsage } from "./model.ts";
 
 /**
  * A circuit breaker per provider, shared by all Tasks. After `threshold` failures in a row it holds calls back; after a
- * pause one call probes whether the provider is back, and others wait until that begins to be answered. Only an
- * unavailable provider counts as a failure: a refused key or a rate limit is an answer.
+ * pause one call probes whether the provider is back, and the others wait until its answer begins. Only an unavailable
+ * provider counts as a failure: a refused key or a rate limit is an answer.
  */
 export interface Breaker {
   readonly enter: () => Pass;
   readonly state: () => BreakerState;
-  /** What happened to the same provider in another process. */
+  /** Takes in what happened to the same provider in another process. */
   readonly hear: (news: BreakerNews) => void;
 }
 
 /**
- * What a breaker tells those of other processes, so that all of them are one. `failed`: one more in a row; `open`:
- * calls are held for `pauseMs`; `probing`: a call finds out; `closed`: it was answered.
+ * What a breaker tells the breakers of the same provider in other processes, so that all act as one. `failed`: one more
+ * failure in a row; `open`: calls are held back for `pauseMs`; `probing`: a call probes the provider; `closed`: the
+ * provider answered.
  */
 export type BreakerNews =
   | readonly ["failed"]
@@ -24,9 +25,11 @@ export type BreakerNews =
   | readonly ["closed"];
 
 export type Pass =
-  /** Make the call, say when the answer begins, and then how it ended; "unknown": it was aborted before an answer. */
+  /**
+   * Make the call, report when the answer begins, and then how it ended; "unknown": it was aborted before an answer.
+   */
   | { kind: "go"; began: () => void; left: (how: "answered" | "failed" | "unknown") => void }
-  /** Another call probes: enter again when `news` resolves, which takes at most `probeMs`. */
+  /** Another call probes the provider: enter again when `news` resolves, after `probeMs` at most. */
   | { kind: "wait"; news: Promise<void> }
   | { kind: "held"; waitMs: number };
 
@@ -44,8 +47,8 @@ const firstPauseMs = 5_000;
 const longestPauseMs = 60_000;
 
 /**
- * Where another process has opened it, that one's probe comes first: so long after the pause, and as much again at
- * most.
+ * Where another process has opened the breaker, its probe goes first: after the pause this process waits for it at
+ * least this many milliseconds, and at most twice as many.
  */
 const behindMs = 750;
 
@@ -61,7 +64,7 @@ export const createBreaker = (
   let openUntil: number | undefined;
   let openSince: number | undefined;
   let probe: Probe | undefined;
-  /** Until when another process's probe is waited for, once calls are no longer held. */
+  /** Until when this process waits for another one's probe, once calls are no longer held. */
   let othersUntil = 0;
 
   const close = () => {
@@ -76,7 +79,7 @@ export const createBreaker = (
     probe?.tell();
     probe = undefined;
   };
-  /** `ms`: after which it keeps nobody waiting any more. */
+  /** `ms`: after this time the probe keeps nobody waiting any more. */
   const beginProbe = (isOwn: boolean, ms: number, over: (own: Probe) => void): Probe => {
     const { promise, resolve } = Promise.withResolvers<void>();
     const own: Probe = { news: promise, tell: resolve, late: false, isOwn };
@@ -105,7 +108,7 @@ export const createBreaker = (
     const isBelow = threshold === 0 || failures < threshold;
     if (isBelow && threshold > 0) tell(["failed"]);
     if (isBelow) return;
-    // Failures of calls that were in flight when the breaker opened are no news.
+    // Failures of calls that were in flight when the breaker opened say nothing new.
     if (openUntil !== undefined && !probed) return;
     if (openUntil !== undefined) pause = Math.min(pause * 2, longestPauseMs);
     open();
@@ -146,13 +149,14 @@ export const createBreaker = (
         const before = probe;
         clearTimeout(before?.timer);
         beginProbe(false, probeMs, isLate);
-        // Whoever waited for it to begin waits for its end.
+        // Calls that waited for the probe to begin enter again, and wait for its answer.
         return before?.tell();
       }
       if (news[0] === "failed") {
         if (openUntil !== undefined) return;
         failures += 1;
-        // Whoever has seen all of them says that it is open; without a word of that it is the same here.
+        // The process that has seen all failures announces that its breaker is open; without that message this one
+        // opens all the same.
         if (failures < threshold) return;
         openSince ??= now();
         openUntil = now() + pause;
@@ -178,7 +182,7 @@ export const createBreaker = (
 /** A call that finds out whether the provider is back, here or in another process. */
 type Probe = { news: Promise<void>; tell: () => void; late: boolean; isOwn: boolean; timer?: NodeJS.Timeout };
 
-/** News as another process has sent it; undefined: it is none. */
+/** Reads news that another process sent; undefined: it is none. */
 export const newsOf = ([kind, failures, pauseMs]: readonly unknown[]): BreakerNews | undefined => {
   if (kind === "failed" || kind === "probing" || kind === "closed") return [kind];
   if (kind !== "open" || typeof failures !== "number" || typeof pauseMs !== "number") return undefined;
@@ -186,8 +190,8 @@ export const newsOf = ([kind, failures, pauseMs]: readonly unknown[]): BreakerNe
 };
 
 /**
- * Wraps a model with its provider's breaker. A call that is held back is a failure that counts as no attempt; one that
- * waits for a probe is not, and leaves nothing on record.
+ * Wraps a model with its provider's breaker. A call that is held back fails without counting as an attempt; a call that
+ * waits for a probe does not fail, and leaves nothing on record.
  */
 export const guarded = (model: Model, breaker: Breaker): Model => ({
   ...model,

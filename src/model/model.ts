@@ -22,7 +22,7 @@ export type Traits = {
   /** Tokens that a request and its reply may have together. */
   window: number;
   takes: { images: boolean; pdf: boolean; tools: boolean };
-  /** It can be told how hard to think, and `usual` where nobody says; absent: it is told nothing. */
+  /** The model accepts a reasoning effort; `usual` applies where nobody names one. Absent: no effort is sent. */
   effort?: { usual: Effort | undefined };
 };
 
@@ -32,20 +32,20 @@ export type ModelRequest = {
   /** The conversation, oldest first, with long texts and attachments loaded. */
   messages: readonly PromptMessage[];
   tools: readonly ToolSpec[];
-  /** The tool that the reply has to call, where the provider can be told so; the messages say it, too. */
+  /** The tool that the reply has to call, where the provider supports that; the messages say it as well. */
   toolChoice?: string;
-  /** Of reasoning, as the Task or the agent has it; a model that cannot take it is not sent it. */
+  /** The reasoning effort of the Task or the agent; not sent to a model that does not accept one. */
   effort?: Effort;
   /** Known facts of the Task and its project, for the built-in model; language models read them in the messages. */
   facts: Facts;
-  /** The session's id: requests of the same one share their beginning, which a provider may be told. */
+  /** The session's id. Requests of one session share their beginning, and a provider may be told so for its cache. */
   session?: string;
   /** The Task's id, which names recordings of the exchange. */
   task?: string;
   signal: AbortSignal;
-  /** Called when the provider begins to answer, whatever it says first. */
+  /** Called when the provider begins to answer, whatever comes first. */
   onBegin?: () => void;
-  /** Called when the first part of the answer arrives. */
+  /** Called when the first piece of text, of reasoning or of a call arrives. */
   onFirst?: () => void;
   /** Called with parts of the text as they arrive, for live display; the reply has the whole text. */
   onText(delta: string): void;
@@ -96,13 +96,16 @@ export type Facts = {
   checks: readonly CheckSpec[];
   /** The project's own commands, as its manifest names them; absent where it names none. */
   detected: { test?: string; build?: string; lint?: string; typecheck?: string };
-  /** Why some of them say nothing of the work: they cannot run here, or did not when they last ran before a change. */
+  /**
+   * Why some of these commands say nothing about the work: they cannot run here, or did not when they last ran before a
+   * change.
+   */
   blocked?: { test?: string; build?: string; lint?: string; typecheck?: string };
-  /** How some of them ended that were red when they last ran before a change. */
+  /** How those of these commands ended that were red when they last ran before a change. */
   red?: { test?: string; build?: string; lint?: string; typecheck?: string };
-  /** Those of them that the service runs on the work, for a request that names no checks. */
+  /** Those of these commands that the service runs on the work when the request names no checks. */
   own?: readonly CheckSpec[];
-  /** Every command that the project's manifests name: what is run of them is evidence. */
+  /** Every command that the project's manifests name; a run of any of them is evidence. */
   named?: readonly string[];
   /** What else was detected; language models read it in their instructions. */
   project?: {
@@ -119,17 +122,16 @@ export type Facts = {
     skills?: { name: string; description: string }[];
   };
   /**
-   * Constants of the Task and of the machine that it runs on, each a line for language models. `commands`: for those
-   * that run them.
+   * Constants of the Task and its machine, one line each for language models. `commands`: for agents that run commands.
    */
   about?: readonly { all: string; commands?: string }[];
   /** Tokens that the agent's model can hold. */
   window?: number;
   /** The squad's own skills. */
   skills?: readonly { name: string; description: string }[];
-  /** Whoever leads has tools of MCP servers. */
+  /** Whether the leading agent has tools of MCP servers. */
   servers?: boolean;
-  /** JSON Schema of the output that is wanted. */
+  /** JSON Schema of the output that the caller wants. */
   outputSchema?: string;
   /** The kind of work; with `work` the result is a document. */
   pillar?: "code" | "work";
@@ -142,7 +144,7 @@ export type ModelReply = {
   calls: { tool: string; input: unknown; invalid?: string }[];
   finish: Exclude<EventData["reply.finished"]["finish"], "failed">;
   usage: ModelUsage;
-  /** Of reasoning, as it was sent; absent: none was. */
+  /** The reasoning effort that was sent; absent: none was. */
   effort?: Effort;
   /** Parts that the provider wants back unchanged with the next request, such as reasoning signatures. */
   provider?: EventData["reply.finished"]["provider"];

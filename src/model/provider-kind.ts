@@ -1,6 +1,6 @@
 import type { LanguageModelV4 } from "@ai-sdk/provider";
 
-/** The kinds of provider that we support, what calling each needs, and its package, loaded on first use. */
+/** The kinds of provider that are supported, what calling each needs, and its package, which is loaded on first use. */
 
 export type ProviderKind = "anthropic" | "openai" | "google" | "openrouter" | "openai-compatible";
 
@@ -36,7 +36,7 @@ export type Connection = {
   id: string;
   kind: ProviderKind;
   baseURL: string;
-  /** undefined: none is sent; only `openai-compatible` may go without. */
+  /** undefined: no key is sent; only `openai-compatible` may go without. */
   apiKey: string | undefined;
   /** The variable or file that the key came from, for messages to the operator. */
   keySource: string | null;

@@ -2,22 +2,22 @@ import { type Model, type ModelFailure, noUsage } from "./model.ts";
 
 /**
  * A pause per model, shared by all Tasks: when its provider limits the rate of requests and says for how long, calls
- * are held back until then, instead of each being told the same.
+ * are held back until then, so that not every Task runs into the limit.
  */
 export interface RateLimit {
-  /** Milliseconds for which calls are held back; 0: they are not. */
+  /** Milliseconds for which calls are still held back; 0: they are not. */
   readonly left: () => number;
-  /** The provider asked for such a pause, here or in another process. */
+  /** Takes in such a pause, asked for by the provider here or in another process. */
   readonly pause: (ms: number) => void;
 }
 
 /**
- * A longer one is no window that passes for all: each Task hears of it by itself, gives its place up, and tries again
- * at once when somebody writes to it.
+ * The longest pause that is shared. A longer one is left to each Task: it hears of the limit by itself, gives up its
+ * place, and tries again at once when somebody writes to it.
  */
 const longestMs = 60_000;
 
-/** By the monotonic clock. */
+/** `now`: milliseconds of a monotonic clock. */
 export const createRateLimit = (now: () => number = () => performance.now()): RateLimit => {
   let until = Number.NEGATIVE_INFINITY;
   return {
@@ -28,7 +28,10 @@ export const createRateLimit = (now: () => number = () => performance.now()): Ra
   };
 };
 
-/** Wraps a model with its pause. `tell`: others call the same model. A call that is held back counts as no attempt. */
+/**
+ * Wraps a model with its pause. `tell` passes on a pause to others that call the same model. A call that is held back
+ * does not count as an attempt.
+ */
 export const paced = (model: Model, limit: RateLimit, tell: (ms: number) => void): Model => ({
   ...model,
   async reply(request) {

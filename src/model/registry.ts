@@ -56,10 +56,13 @@ export interface Registry {
   load(ref: ModelRef): Promise<Model>;
   /** The next model of the operator's `failover` list to use instead of `ref`; undefined: none can be called now. */
   fallbackModel(ref: ModelRef, tried: readonly ModelRef[]): Promise<ModelRef | undefined>;
-  /** Of the providers called so far. */
+  /** The circuit breakers of the providers called so far. */
   breakers(): [provider: string, state: BreakerState][];
   list(): ListedProvider[];
-  /** The provider's key from now on, and the model of Tasks that name none. Calls under way go on as they are. */
+  /**
+   * Replaces the provider's key, and with `active` the model of Tasks that name none. Calls under way continue as they
+   * are.
+   */
   setKey(id: KnownKind, apiKey: string, active?: { ref: string; source: string }): void;
 }
 
@@ -70,7 +73,7 @@ export type RegistryOptions = {
   model: { ref: string; source: string } | undefined;
   providers: Readonly<Record<string, ProviderEntry>>;
   env: Readonly<Record<string, string | undefined>>;
-  /** Of reasoning, where neither Task, agent nor model says. */
+  /** The reasoning effort where neither Task, agent nor model names one. */
   effort?: Effort | undefined;
   /** The built-in model, loaded on first use. */
   rules(): Promise<Model>;
@@ -209,7 +212,7 @@ export const createRegistry = (options: RegistryOptions): Registry => {
     setKey(id, apiKey, next) {
       providers.set(id, connect(id, { ...(options.providers[id] ?? { kind: id }), apiKey }, options.env));
       for (const ref of models.keys()) if (ref.startsWith(`${id}/`)) models.delete(ref);
-      // What the key before was refused for says nothing of this one.
+      // Failures with the old key say nothing about the new one.
       breakers.delete(id);
       for (const ref of limited.keys()) if (ref.startsWith(`${id}/`)) limited.delete(ref);
       if (next === undefined) return;
@@ -296,7 +299,8 @@ const connect = (id: string, entry: ProviderEntry, env: RegistryOptions["env"]):
     throw new StartError(78, `Provider ${id} needs a baseURL in config.jsonc: its kind is ${entry.kind}.`);
   checkURL(id, baseURL);
 
-  // A key from a usual variable goes to its usual provider, or to where that provider's own entry says.
+  // A key from one of the usual variables goes only to that provider's usual address, or to the address in its own
+  // entry.
   const usual = known !== undefined && (entry.baseURL === undefined || id === entry.kind) ? known.keys : [];
   const key = findKey(entry.apiKey, usual, env);
   return {
@@ -332,7 +336,7 @@ const findKey = (apiKey: string | undefined, usual: string[], env: RegistryOptio
   };
 };
 
-/** Refuses to send a key over a network unencrypted. */
+/** Throws where a key would cross a network unencrypted. */
 const checkURL = (id: string, text: string): void => {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const host = url?.hostname ?? "";

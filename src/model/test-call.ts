@@ -88,7 +88,7 @@ export const createTrials = ({
 }: {
   registry: Pick<Registry, "resolve" | "load">;
   replySeconds: number;
-  /** Providers quote what they were sent, keys included. */
+  /** Removes secrets: providers quote what they were sent, keys included. */
   redact: (text: string) => string;
   now?: () => number;
 }): Trials => {

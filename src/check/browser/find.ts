@@ -14,7 +14,10 @@ export const findBrowser = (named: string | undefined, path: string): string | u
   return undefined;
 };
 
-/** The machine's browser beside a server in an image, whose sandbox is another: not at hand. */
+/**
+ * The machine's browser, for commands that may run in an image. With an image there is none: the server's sandbox is
+ * another one, which the browser cannot reach.
+ */
 export const browserBeside = (browser: Browser, image: unknown): Browser =>
   image === undefined
     ? browser

@@ -3,41 +3,42 @@ import type { Workspace } from "../../workspace/workspace.ts";
 import { beyond, type Finding, joined, type Known, knownOf, shared } from "./finding.ts";
 
 /**
- * The port of those who look at the files: one program of the project in one folder. What it says is a hint: a checker
- * that cannot start, answers nothing or takes too long ends, and nothing else happens.
+ * The port of checkers, which look at the files after edits: one program of the project in one folder. Its findings are
+ * hints: a checker that cannot start, answers nothing or takes too long ends, and nothing else happens.
  */
 export interface Checker {
-  /** What it is called in results. */
+  /** Its name in results. */
   readonly name: string;
   readonly covers: (path: string) => boolean;
-  /** Begins to find out what is there before an edit of this file. Cheap when it has begun. */
+  /** Begins to find out what is there before an edit of this file. Cheap once it has begun. */
   warm(path: string): void;
-  /** Looks at the files as they are now. Resolves when it has, or never will. Never rejects. */
+  /** Looks at the files as they are now. Resolves when the look has ended, or never will. Never rejects. */
   look(touched: readonly Touched[]): Promise<void>;
-  /** What is new since it was last asked; empty while nothing is known. */
+  /** The findings that are new since the last call; empty while nothing is known. */
   take(): News;
-  /** Milliseconds that it takes, as far as is known. */
+  /** Milliseconds that a look usually takes; undefined: not known. */
   usual(): number | undefined;
   /** Resolves when its processes are gone. */
   end(): Promise<void>;
 }
 
-/** `unsure`: some of it may have been there before, because nothing was known of the files before the first edit. */
+/** `unsure`: some findings may have been there before, because nothing was known of the files before the first edit. */
 export type News = { findings: Finding[]; unsure: boolean };
 
-/** A checker that is given up does not begin again in a run. */
+/** Failures after which a checker is given up; it does not begin again in the run. */
 export const mostFailures = 2;
 
-/** What a checker needs of where it runs. */
+/** Where a checker runs. */
 export type Place = {
   workspace: Pick<Workspace, "run" | "root" | "rootInSandbox">;
-  /** Below the root, "" for the root. */
+  /** Relative to the root, "" for the root. */
   folder: string;
 };
 
 /**
- * What was there before, and what has been told since. The first is never new again, also where it was out of sight in
- * between, as behind a syntax error; what was told is new when it has gone and comes back.
+ * The findings that were there before any edit, and those that have been told since. The former are never new again,
+ * even if they were out of sight for a while, as behind a syntax error. A finding that was told is new again when it
+ * has gone and comes back.
  */
 export const createLedger = () => {
   let before: Known | undefined;
@@ -51,7 +52,7 @@ export const createLedger = () => {
     touch(paths: Iterable<string>) {
       if (before === undefined) for (const path of paths) early.add(path);
     },
-    /** All that is there, as of a look that has ended. */
+    /** Takes in all findings of a look that has ended. */
     found(findings: readonly Finding[]) {
       now = findings;
       if (before === undefined) {
@@ -60,7 +61,7 @@ export const createLedger = () => {
       }
       said = shared(said, knownOf(findings));
     },
-    /** Whether `take` would give something. */
+    /** Whether `take` would return findings. */
     hasNews: () => before !== undefined && beyond(now, joined(before, said)).length > 0,
     take(): News {
       if (before === undefined) return { findings: [], unsure: false };

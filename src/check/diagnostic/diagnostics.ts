@@ -10,26 +10,26 @@ import { createFileChecker, createProjectChecker, quoted } from "./one-shot.ts";
 import { createWatcher } from "./watcher.ts";
 
 /**
- * What the project's own checkers say of an edit, for as long as its result is held back for it: what comes later
- * stands in a later result. They begin with the first file that an agent reads that one of them covers, in the sandbox
- * of the Task, and end with the turn.
+ * What the project's own checkers find after an edit. The result of the edit is held back for them for a moment; what
+ * they find later is told with a later result. They begin when an agent reads the first file that one of them covers,
+ * run in the sandbox of the Task, and end with the turn.
  */
 
-/** How long a result is held back. */
+/** Milliseconds for which a result is held back. */
 export const waitMs = 1700;
 
-/** In one folder of files, of a Task or a fork. */
+/** Most checkers in one tree of files, of a Task or a fork. */
 const mostCheckers = 12;
 
-/** What looks at a file; `commands`: instead of what is found. */
+/** Where checkers come from: the ones found in the project, or `commands` instead of them. */
 export type Source = { find: Finder } | { commands: readonly DiagnosticCommand[] };
 
 type Running = Diagnostics & {
-  /** Ends all of them, and resolves when they are gone; the next edit begins anew. */
+  /** Ends all checkers, and resolves when they are gone; the next edit begins new ones. */
   end(): Promise<void>;
 };
 
-/** Places for those that stay, of all Tasks together. */
+/** Places for checkers that keep running, of all Tasks together. The function takes one; undefined: all are taken. */
 export const createRoom = (most: number) => {
   let taken = 0;
   return (): Disposable | undefined => {
@@ -45,12 +45,12 @@ export const createRoom = (most: number) => {
   };
 };
 
-/** `source`: asked at the first file; undefined: nothing is looked at. */
+/** `source` is asked at the first file; undefined: no file is looked at. */
 export const createDiagnostics = (source: () => Source | undefined, room: () => Disposable | undefined): Running => {
   let roots = new Map<string, Map<string, Checker>>();
   let known: { source: Source | undefined } | undefined;
   const named = new Set<string>();
-  /** Of which an agent was told that they are not ready, and has not heard since. */
+  /** Checkers of which an agent was told that they are not ready, and has heard nothing since. */
   const owed = new Map<Checker, "looking" | "done">();
 
   const find = async (path: string): Promise<FoundChecker[]> => {
@@ -65,7 +65,7 @@ export const createDiagnostics = (source: () => Source | undefined, room: () => 
   const checkersFor = async (workspace: Workspace, path: string): Promise<Checker[]> => {
     const here = roots;
     const found = await find(path).catch(() => []);
-    // They were ended meanwhile.
+    // All checkers were ended meanwhile.
     if (here !== roots) return [];
     const made = roots.get(workspace.root) ?? new Map<string, Checker>();
     if (found.length > 0) roots.set(workspace.root, made);
@@ -79,7 +79,9 @@ export const createDiagnostics = (source: () => Source | undefined, room: () => 
     });
   };
 
-  /** Two of one name look at one file each from its own folder, and find the same. */
+  /**
+   * Two checkers of one name may look at the same file, each from its own folder, and find the same: that is told once.
+   */
   const take = (checkers: Iterable<Checker>, touched: ReadonlySet<string>, when: string): string[] => [
     ...new Set(
       [...checkers].flatMap((checker) => {
@@ -95,7 +97,7 @@ export const createDiagnostics = (source: () => Source | undefined, room: () => 
 
   return {
     warm(workspace, path) {
-      // The first look at a file meets the same fault, and tells it.
+      // Nothing to do: the first look at a file meets the same fault, and tells it.
       checkersFor(workspace, path)
         .then((checkers) => {
           for (const checker of checkers) checker.warm(path);
@@ -117,7 +119,7 @@ export const createDiagnostics = (source: () => Source | undefined, room: () => 
         open.delete(checker);
         if (owed.has(checker)) owed.set(checker, "done");
       });
-      // Who is known to take longer is not waited for.
+      // Checkers that are known to take longer are not waited for.
       const quick = looks.filter((_, at) => ([...by.keys()][at]?.usual() ?? 0) < waitMs);
       const { promise: time, resolve } = Promise.withResolvers<void>();
       const timer = setTimeout(resolve, waitMs);
@@ -125,7 +127,7 @@ export const createDiagnostics = (source: () => Source | undefined, room: () => 
       clearTimeout(timer);
       const paths = new Set(touched.map(({ path }) => path));
       const parts = take(roots.get(workspace.root)?.values() ?? [], paths, "with this edit");
-      // Nothing said would be taken for nothing found.
+      // If nothing were said, the agent would take it that nothing was found.
       const late = [...new Set([...open].map(({ name }) => name))].filter((name) => !named.has(name));
       for (const name of late) named.add(name);
       for (const checker of open) if (late.includes(checker.name)) owed.set(checker, "looking");
@@ -145,7 +147,7 @@ export const createDiagnostics = (source: () => Source | undefined, room: () => 
   };
 };
 
-/** A command of the operator's, or of a file that the operator granted. */
+/** A checker from a command of the operator's, or of a file that the operator granted. */
 const configured = ({ run, name, extensions, stays }: DiagnosticCommand, index: number): FoundChecker => {
   const called = name ?? run.split(" ")[0] ?? run;
   const covers = (path: string) => extensions.includes(extname(path).slice(1));

@@ -6,19 +6,18 @@ import type { Checker, Place } from "./checker.ts";
 import { type Kind, kinds, tsc } from "./kind.ts";
 
 /**
- * Which checkers a project has for a file: by the settings of a program that stand in the folder of the file or above,
- * and where the program itself is there. Read in the user's directory, which agents do not change; no process is
- * started.
+ * Finds the checkers that a project has for a file: installed programs whose settings are in the file's folder or above
+ * it. Reads the user's directory, which agents do not change; starts no process.
  */
 
 export type FoundChecker = {
-  /** One checker for each. */
+  /** One checker is made for each key. */
   key: string;
   folder: string;
   make: (place: Place, room: () => Disposable | undefined) => Checker;
 };
 
-/** `onPath`: whether commands find a program without a path. */
+/** `onPath`: whether commands find this program without a path. */
 export type Look = { files: Files; onPath: (name: string) => boolean };
 
 const mostSettings = 256 * 1024;
@@ -29,7 +28,7 @@ export const createFinder = (look: Look) => {
   const isThere = (path: string): Promise<boolean> =>
     files.stat(path).then(
       (entry) => entry !== undefined,
-      // What is behind a link is not looked at.
+      // The path leads through a link, which is not followed: taken to be there.
       () => true,
     );
   const textOf = (path: string): Promise<string | undefined> =>
@@ -37,7 +36,7 @@ export const createFinder = (look: Look) => {
       ({ bytes }) => bytes.toString("utf8"),
       () => undefined,
     );
-  /** From the folder, how a command there calls it; undefined: it is not there. */
+  /** How a command in the folder calls the program; undefined: it is not there. */
   const programIn = async ({ program, from }: Kind, folder: string): Promise<string | undefined> => {
     for (const above of foldersAbove(folder))
       for (const path of [`node_modules/.bin/${program}`, ...(from === "path" ? [`.venv/bin/${program}`] : [])])
@@ -68,7 +67,7 @@ export const createFinder = (look: Look) => {
       return undefined;
     })();
 
-  /** In the nearest folder that has the settings. */
+  /** The checkers of the nearest folder that has the settings. */
   const nearest = (name: string, kind: Kind, folder: string): Promise<FoundChecker[]> => {
     const key = `${name} ${folder}`;
     const before = known.get(key);
@@ -97,7 +96,7 @@ const parentOf = (path: string): string => {
 
 const foldersAbove = (folder: string): string[] => (folder === "" ? [""] : [folder, ...foldersAbove(parentOf(folder))]);
 
-/** The file itself, or where it only names others, those. */
+/** The tsconfig.json itself, or the projects that it references if it does nothing else. */
 const projectsOf = (text: string | undefined): string[] => {
   const settings = parseJsonc(text ?? "").value as
     | { files?: unknown[]; include?: unknown[]; references?: { path?: unknown }[] }

@@ -1,20 +1,20 @@
 import { posix } from "node:path";
 
-/** What checkers find, read from what they print, and which of it is new. */
+/** The findings of checkers: read from what they print, and compared to tell which are new. */
 
-/** `key`: the same for as long as only lines move. */
+/** `key`: stays the same as long as only lines move. */
 export type Finding = { path: string; line: number; column: number; text: string; key: string };
 
 const mostLine = 2000;
 const longestText = 300;
 const mostFindings = 500;
 
-/** `path(line,column): text`, as compilers of TypeScript print it. */
+/** `path(line,column): text`, as TypeScript's compilers print it. */
 const inParentheses = /^(.{1,500}?)\((\d{1,9}),(\d{1,9})\): (.*)$/;
-/** `path:line:column: text`, as most others do; the column may be missing. */
+/** `path:line:column: text`, as most other programs print it; the column may be missing. */
 const withColons = /^(?:vet: )?([^:]{1,500}):(\d{1,9})(?::(\d{1,9}))?(?::| -) ?(.*)$/;
 
-/** Of these only the first lines up to a bound; `folder`: where the checker ran, from the root. */
+/** The findings in a checker's output, up to a bound. `folder`: where the checker ran, relative to the root. */
 export const findingsIn = (text: string, folder: string, root: string): Finding[] => {
   const found: Finding[] = [];
   for (const raw of text.split("\n")) {
@@ -30,7 +30,7 @@ export const findingsIn = (text: string, folder: string, root: string): Finding[
   return found;
 };
 
-/** From the root; undefined: it is outside. */
+/** The path relative to the root; undefined: it is outside. */
 export const relative = (file: string, folder: string, root: string): string | undefined => {
   const path = file.startsWith("/") ? (file.startsWith(`${root}/`) ? file.slice(root.length + 1) : "..") : file;
   const joined = posix.normalize(file.startsWith("/") ? path : posix.join(folder, path));
@@ -42,7 +42,7 @@ export const finding = (path: string, line: number, column: number, said: string
   return { path, line, column, text, key: `${path}\n${text}` };
 };
 
-/** How often each is there. */
+/** How often each key is there. */
 export type Known = ReadonlyMap<string, number>;
 
 export const knownOf = (findings: readonly Finding[]): Map<string, number> => {
@@ -51,7 +51,7 @@ export const knownOf = (findings: readonly Finding[]): Map<string, number> => {
   return known;
 };
 
-/** Those that are there more often than `known` says. */
+/** The findings that are there more often than `known` says. */
 export const beyond = (findings: readonly Finding[], known: Known): Finding[] => {
   const left = new Map(known);
   return findings.filter(({ key }) => {
@@ -61,14 +61,14 @@ export const beyond = (findings: readonly Finding[], known: Known): Finding[] =>
   });
 };
 
-/** Per key the larger count. */
+/** The larger count of each key. */
 export const joined = (one: Known, other: Known): Map<string, number> => {
   const all = new Map(one);
   for (const [key, count] of other) all.set(key, Math.max(count, all.get(key) ?? 0));
   return all;
 };
 
-/** Per key the smaller count. */
+/** The smaller count of each key. */
 export const shared = (one: Known, other: Known): Map<string, number> =>
   new Map(
     [...one].flatMap(([key, count]): [string, number][] => {
@@ -79,7 +79,7 @@ export const shared = (one: Known, other: Known): Map<string, number> =>
 
 const mostTold = 8;
 
-/** In words for a model: those in `touched` files first. */
+/** The findings in words for a model, those in `touched` files first. */
 export const told = (findings: readonly Finding[], touched: ReadonlySet<string>): string => {
   const sorted = findings.toSorted((one, other) => Number(touched.has(other.path)) - Number(touched.has(one.path)));
   const lines = sorted.slice(0, mostTold).map(({ path, line, column, text }) => `${path}:${line}:${column} ${text}`);

@@ -4,14 +4,14 @@ import { type Finding, finding, findingsIn, relative } from "./finding.ts";
 import { createFileChecker, createProjectChecker, type FileProgram, quoted } from "./one-shot.ts";
 import { createWatcher } from "./watcher.ts";
 
-/** The programs that are known: what says that a project uses one, and how it is asked. */
+/** The checkers that are known: what shows that a project uses one, and how it is asked. */
 
 export type Kind = {
   program: string;
-  /** Settings that say that the project uses it, and what has to be in them. */
+  /** Settings files that show that the project uses it, and the text that has to be in them. */
   marks: readonly { file: string; has?: string }[];
   covers: RegExp;
-  /** Where it is looked for; `node`: among the project's packages. */
+  /** Where the program is looked for; `node`: only among the project's packages. */
   from: "node" | "path";
   make: (program: string, place: Place, room: () => Disposable | undefined) => Checker;
 };
@@ -25,7 +25,7 @@ const go = /\.go$/;
 
 const coversOf = (pattern: RegExp) => (path: string) => pattern.test(path);
 
-/** Watches write nothing: what settings say of files of a build would be part of the change. */
+/** The watch writes nothing: build files that the settings ask for would become part of the change. */
 const tscFlags =
   "--noEmit --watch --preserveWatchOutput --pretty false --incremental false --composite false --tsBuildInfoFile null";
 
@@ -87,7 +87,7 @@ const ofBiome = (output: string, folder: string, root: string): Finding[] =>
     return [finding(path, Number(line), Number(column), words)];
   });
 
-/** Of a program that looks at single files, and exits with 1 where it finds something. */
+/** For a program that looks at single files, and exits with 1 where it finds something. */
 const byFile =
   (
     name: string,
@@ -194,7 +194,7 @@ export const kinds: Readonly<Record<string, Kind>> = {
           begins: undefined,
           ends: (line) => line.startsWith("Watching for file changes"),
           covers: coversOf(python),
-          // It waits a second for further changes.
+          // Pyright waits a second for further changes.
           delayMs: 600,
           noticeMs: 1600,
         },
@@ -219,7 +219,7 @@ export const kinds: Readonly<Record<string, Kind>> = {
       createFileChecker(
         {
           name: "gofmt",
-          // What it cannot read is told by the compiler.
+          // The compiler reports files that gofmt cannot read.
           run: (paths) => `gofmt -l ${quoted(paths)} 2>/dev/null`,
           stdin: () => "gofmt -l 2>/dev/null",
           read: inBareLines("is not formatted as gofmt does it"),

@@ -5,7 +5,7 @@ import { type Checker, createLedger, mostFailures, type Place } from "./checker.
 import { beyond, type Finding, findingsIn, knownOf } from "./finding.ts";
 
 /**
- * Checkers that are started for each look: over the whole project, fast for what they keep on the disk, or over the
+ * Checkers whose program is started for each look: over the whole project, fast thanks to a cache on disk, or over the
  * touched files.
  */
 
@@ -13,14 +13,14 @@ export type OnceProgram = {
   name: string;
   run: string;
   covers: (path: string) => boolean;
-  /** Exit codes of a look that has ended; others: it could not look. */
+  /** Exit codes after a look that has ended; with any other code the program could not look. */
   codes?: readonly number[];
 };
 
 const timeoutMs = 60_000;
 const keepBytes = 256 * 1024;
 
-/** undefined: it could not look. */
+/** The output; undefined: the program could not look. */
 const runOnce = async (
   { run, codes = [0, 1, 2] }: Pick<OnceProgram, "run" | "codes">,
   { workspace, folder }: Place,
@@ -39,7 +39,7 @@ const runOnce = async (
   return ran?.ended === "exit" && ran.exitCode !== null && codes.includes(ran.exitCode) ? ran.output : undefined;
 };
 
-/** One after the other; what is asked for meanwhile is one look. */
+/** Runs one look after the other; requests that come while one is waiting to begin share it. */
 const inTurn = (work: () => Promise<void>) => {
   let last: Promise<void> = Promise.resolve();
   let isWaiting = false;
@@ -94,16 +94,19 @@ export const createProjectChecker = (program: OnceProgram, place: Place): Checke
   };
 };
 
-/** Of a program that looks at single files: how it is told them, and how it reads a text instead of the file `path`. */
+/**
+ * A program that looks at single files: how it is given their paths, and how it is given a text instead of the file
+ * `path`.
+ */
 export type FileProgram = Omit<OnceProgram, "run"> & {
   run(paths: readonly string[]): string;
-  /** undefined: it cannot. */
+  /** undefined: it cannot read a text. */
   stdin: ((path: string) => string) | undefined;
   /** undefined: `findingsIn`. */
   read?: (output: string, folder: string, root: string) => Finding[];
 };
 
-/** Text that fits into a command's arguments, with what base64 adds. */
+/** Most bytes of a text that fits into a command's arguments, with what base64 adds. */
 const mostBefore = 90 * 1024;
 
 export const createFileChecker = (program: FileProgram, place: Place): Checker => {
@@ -111,7 +114,7 @@ export const createFileChecker = (program: FileProgram, place: Place): Checker =
   const { signal } = stop;
   const { read = findingsIn } = program;
   const { folder, workspace } = place;
-  /** What was in a file when it was last looked at. */
+  /** The findings in a file when it was last looked at. */
   const before = new Map<string, readonly Finding[]>();
   let news: Finding[] = [];
   let unsure = false;
@@ -124,7 +127,7 @@ export const createFileChecker = (program: FileProgram, place: Place): Checker =
     const base64 = Buffer.from(text).toString("base64");
     const run = `base64 -d <<< ${base64} | ${program.stdin(withinFolder(path))}`;
     const output = await runOnce({ ...program, run }, place, signal);
-    // Some name the file `-` or `<standard input>` then.
+    // Some programs name the file `-` or `<standard input>` then.
     return output === undefined ? undefined : read(output, folder, workspace.rootInSandbox).map((one) => at(one, path));
   };
   const withinFolder = (path: string) => (folder === "" ? path : path.slice(folder.length + 1));
@@ -150,7 +153,7 @@ export const createFileChecker = (program: FileProgram, place: Place): Checker =
     }
     usual = performance.now() - started;
   };
-  /** What is there before an edit, for a program that cannot be asked about an earlier text. */
+  /** Finds what is there before an edit, for a program that cannot be given an earlier text. */
   const lookBefore = async (path: string): Promise<void> => {
     if (before.has(path) || failures >= mostFailures || signal.aborted) return;
     const output = await runOnce({ ...program, run: program.run([withinFolder(path)]) }, place, signal);

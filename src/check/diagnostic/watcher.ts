@@ -3,31 +3,36 @@ import { createLedger, type Checker, mostFailures, type Place } from "./checker.
 import { findingsIn } from "./finding.ts";
 
 /**
- * A checker that stays: its program watches the files itself, and prints all that it finds after each change, between
- * two lines that it is known by. A pass counts for an edit if it began after it.
+ * A checker that keeps running: its program watches the files itself, and after each change prints all of its findings
+ * between two lines by which a pass is recognised. A pass counts for an edit if it began after the edit.
  */
 
 export type WatchProgram = {
   name: string;
   run: string;
-  /** undefined: a pass begins with the first line after the last one. */
+  /** undefined: a pass begins with the first line after the previous pass. */
   begins: ((line: string) => boolean) | undefined;
   ends: (line: string) => boolean;
-  /** What it prints sooner after an edit is not of it, where that cannot be told by its lines; 0 by default. */
+  /**
+   * Milliseconds: a pass that begins sooner after an edit does not count for it, where the lines cannot show that; 0 by
+   * default.
+   */
   delayMs?: number;
-  /** How long after an edit it has noticed it, or the file is none of its own. */
+  /**
+   * Milliseconds after an edit by which the program has noticed it, unless the file is none of its own; 800 by default.
+   */
   noticeMs?: number;
   covers: (path: string) => boolean;
 };
 
 const graceMs = 60;
 const firstMs = 120_000;
-/** Without an edit it is ended, for its memory. */
+/** Without an edit for this long the program is ended, for its memory. */
 const idleMs = 10 * 60_000;
 const longestMs = 12 * 3600_000;
 const mostText = 512 * 1024;
 
-/** `room`: for one more that stays; undefined: there is none now. */
+/** `room`: takes a place for one more program that keeps running; undefined: there is none now. */
 export const createWatcher = (
   program: WatchProgram,
   { workspace, folder }: Place,
@@ -41,7 +46,7 @@ export const createWatcher = (
   let failures = 0;
   let usual: number | undefined;
   let idle: NodeJS.Timeout | undefined;
-  /** Of the pass that is under way; undefined: none is. */
+  /** When the current pass began; undefined: none is under way. */
   let began: number | undefined;
   let noticed = 0;
   const waiting = new Set<{ since: number; done(): void }>();
@@ -65,7 +70,7 @@ export const createWatcher = (
     const line = (each: string) => {
       const isBegin = program.begins === undefined ? began === undefined && each.trim() !== "" : program.begins(each);
       if (isBegin) {
-        // The files are read from the start of the first pass on.
+        // The first pass reads the files from the start of the program on, so it keeps that time.
         if (!isFirst) began = performance.now();
         noticed = performance.now();
         text = "";
@@ -78,7 +83,8 @@ export const createWatcher = (
         isFirst = false;
         clearTimeout(tooLong);
         began = undefined;
-        // Where it had been about to begin, it may not have noticed the edit yet: then another pass follows at once.
+        // If the pass was only about to begin at the edit, it may not have noticed it: then another pass follows at
+        // once.
         const settleThese = () => settle((since) => since <= start);
         if (ledger.hasNews()) settleThese();
         else setTimeout(() => began === undefined && settleThese(), graceMs).unref();
@@ -140,7 +146,7 @@ export const createWatcher = (
             resolve();
           },
         };
-        /** A pass that began before the edit is waited for: then the program has yet to notice. */
+        /** While a pass that began before the edit is under way, the program has yet to notice the edit: wait on. */
         const giveUp = () => {
           if (began === undefined && noticed < since) one.done();
           else timer = setTimeout(giveUp, noticeMs).unref();

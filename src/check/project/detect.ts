@@ -14,7 +14,7 @@ type Commands = Facts["detected"];
 type Found = { language?: string; manager?: string; commands: Commands };
 export type Detected = {
   detected: Commands;
-  /** Those of them that cannot run here, with the program that is not there. */
+  /** The commands that cannot run here, each with the program that is missing. */
   missing: { [K in keyof Commands]: string };
   project: NonNullable<Facts["project"]>;
   /** Every command that a manifest names, also those below the root. */
@@ -35,7 +35,7 @@ type Look = {
 const kinds = ["test", "build", "lint", "typecheck"] as const;
 const maxManifest = 1024 * 1024;
 const rootEntries = 300;
-/** Characters of the names of the root's entries that are shown. */
+/** Most characters of the names of the root's entries that are shown. */
 const layoutRoom = 300;
 const folders = 8;
 const folderEntries = 60;
@@ -43,7 +43,7 @@ const folderEntries = 60;
 /** Folders that say nothing about the project. */
 const others = /^(\.(?!github$)|node_modules$|vendor$|target$|dist$|build$|out$|coverage$|venv$|__pycache__$)/;
 
-/** `has`: without it, every program is taken to be there. */
+/** `has`: without it, every program counts as installed. */
 export const detectProject = async (
   files: Files,
   top: Files = files,

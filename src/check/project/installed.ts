@@ -2,24 +2,24 @@ import type { Files } from "../../workspace/file/files.ts";
 import { commandsIn, packageIn, scriptsOf } from "./script.ts";
 
 /**
- * What is installed: which program of a project's own command is not there, read from what the command calls, without
+ * What is installed: which program of a project's own command is missing, read from what the command calls without
  * running it; and which folders of packages the project has.
  */
 
 /** Whether a command of the project finds a program of this name. */
 export type HasProgram = (name: string) => Promise<boolean>;
 
-/** Looked for in scripts, too: every other word there may be a shell's own, or another script's. */
+/** Looked for in scripts as well. Any other word there may be a shell's own command, or another script's. */
 const known = new Set(["npm", "npx", "pnpm", "yarn", "bun", "bunx", "deno"]);
 
-/** Scripts that look for a program themselves, or do without it. */
+/** Scripts that look for a program themselves, or can do without it. */
 const isChoosing = /\|\||\bif\b|\bwhich\b|command -v|\btype\b/;
 
 const maxDepth = 5;
 
 /**
- * The first program that `command` cannot do without and that is not there; undefined: none is known to be missing.
- * `manifest`: the package.json whose scripts it may run.
+ * The first program that `command` needs and that is missing; undefined: none is known to be missing. `manifest`: the
+ * package.json whose scripts it may run.
  */
 export const missingIn = async (command: string, manifest: string, has: HasProgram): Promise<string | undefined> => {
   const scripts = scriptsOf(manifest);
@@ -45,8 +45,8 @@ export const missingIn = async (command: string, manifest: string, has: HasProgr
 const longestIgnore = 64 * 1024;
 
 /**
- * Folders of installed packages at the root of the user's own files: those of these names that the .gitignore there has
- * in a line of their own. Starts no process.
+ * Folders of installed packages at the root of the user's own files: those of `names` that have a line of their own in
+ * the .gitignore there. Starts no process.
  */
 export const installedAt = async (files: Files, names: readonly string[]): Promise<string[]> => {
   const ignore = await files.read(".gitignore", longestIgnore).then(

@@ -1,13 +1,13 @@
 import { posix } from "node:path";
 import { recipesOf, scriptsOf } from "./script.ts";
 
-/** The commands that a project's manifests name, as they stand there: what is run of them is evidence. */
+/** The commands that a project's manifests name, word for word: a run of any of them is evidence. */
 
 const mostManifests = 10;
 const mostCommands = 300;
 const longest = 2000;
 
-/** `paths`: of files at the root and a little below; `detected`: what was found of the project as a whole. */
+/** `paths`: files at the root and a little below it; `detected`: the commands found for the project as a whole. */
 export const namedCommands = async (
   paths: readonly string[],
   detected: readonly string[],
@@ -28,7 +28,7 @@ const inMakefile = (makefile: string): string[] => {
   return [...targets.map((target) => `make ${target}`), ...recipesOf(makefile, targets)];
 };
 
-/** pytest is the runner of most projects that have one of these, whatever else starts it. */
+/** The tools that a Python manifest mentions. pytest is the runner of most such projects, whatever else starts it. */
 const inPython = (manifest: string): string[] =>
   ["pytest", "ruff", "mypy", "tox", "nox", "pyright", "black", "flake8"].filter((tool) => manifest.includes(tool));
 

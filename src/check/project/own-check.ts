@@ -3,7 +3,7 @@ import type { CheckSpec } from "../../protocol/check.ts";
 
 /**
  * The project's own commands as checks, for a request that names none: what passes on the base must pass at the end.
- * None where they have no time.
+ * Empty where they get no time (`timeoutSeconds` 0).
  */
 export const ownChecks = (
   checks: readonly CheckSpec[],

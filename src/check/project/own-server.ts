@@ -3,11 +3,12 @@ import type { BaseFiles } from "../../workspace/workspace.ts";
 import { findRedefined, type Redefined } from "./redefined.ts";
 import { makeIn, packageIn, recipesOf, scriptsOf } from "./script.ts";
 
-/** Which command that starts a server is nobody's but the project's, or the operator's: such a one has secrets. */
-
 /**
- * The names under which projects start what they serve. A caller of the service may name these, and no other script.
+ * Decides whether a command that starts a server comes only from the project or the operator: only such a server gets
+ * secrets.
  */
+
+/** The names under which projects start their servers. A caller of the service may name these, and no other script. */
 const serves = /^(?:start|dev|serve|preview)$/;
 
 export type Server = {
@@ -17,9 +18,9 @@ export type Server = {
 };
 
 /**
- * The files to lay over the work, so that the server is the one that the base commit defines; undefined: it is neither
- * a script or target of the base that serves, nor wholly what a rule of the operator names. `shell`: these rules, as
- * `isWholly` reads them. Without arguments, variables and a folder of its own: those are the caller's.
+ * The files to lay over the work, so that the server is the one that the base commit defines. undefined: the command is
+ * neither a script or target of the base that serves, nor wholly what a rule of the operator names. `shell`: these
+ * rules, as `isWholly` reads them. Arguments, variables and a folder of its own are refused: they are the caller's.
  */
 export const ownServer = async (
   { start, cwd = ".", env = {} }: Server,
@@ -41,7 +42,7 @@ const isOnBase = async (start: string, before: Pick<BaseFiles, "text">): Promise
   }
   const [target = "", ...more] = makeIn(words)?.targets ?? [];
   if (words.length !== 2 || words[1] !== target || more.length > 0 || !serves.test(target)) return false;
-  // As `make` itself chooses.
+  // In the order in which `make` itself chooses.
   for (const name of ["GNUmakefile", "makefile", "Makefile"]) {
     const text = await before.text(name);
     if (text !== undefined) return recipesOf(text, [target]).length > 0;

@@ -113,7 +113,7 @@ export const makeIn = ([first = "", ...rest]: readonly string[]): { targets: str
   return { targets, folder };
 };
 
-/** `lines`: shared by the targets of one rule. `needs`: of each rule for the target. */
+/** `lines`: the text, shared by the targets of one rule. `needs`: the prerequisites, for each rule of the target. */
 type Rule = { lines: string[]; needs: string[][] };
 
 const wordsOf = (text: string): string[] => text.split(/\s/).filter((name) => name !== "");
@@ -143,15 +143,15 @@ const rulesIn = (makefile: string): { rules: Map<string, Rule>; first: string | 
 };
 
 /**
- * Rules of these targets and of their prerequisites, as text; without targets, of the first one. What several targets
- * share is there once, and looked at once: the time grows with the file alone.
+ * The rules of these targets and of their prerequisites, as text; without targets, those of the first one. A rule that
+ * several targets share is included and followed once, so that the time grows only with the file.
  */
 export const recipesOf = (makefile: string, targets: readonly string[]): string[] => {
   const { rules, first } = rulesIn(makefile);
   const wanted = new Set(targets.length > 0 ? targets : first === undefined ? [] : [first]);
   const followed = new Set<readonly string[]>();
   const recipes = new Set<readonly string[]>();
-  // What is added meanwhile is reached, too.
+  // Names that are added during the loop are visited, too.
   for (const name of wanted) {
     const rule = rules.get(name);
     if (rule === undefined) continue;

@@ -12,20 +12,20 @@ import { newID } from "../../id.ts";
 import type { TaskAnswer } from "../../protocol/task/request.ts";
 import type { MissionRun } from "../run.ts";
 
-/** Asks whether the plan may be carried out. One that was asked about before it was changed is void. */
+/** Asks whether the plan may be carried out. An open question about an earlier plan becomes void. */
 export const askPlan = async (run: MissionRun): Promise<void> => {
   const state = run.state();
   await run.record([...voidPlan(state), planAsk(state, newID("ask"))], { decidedAt: state.version });
 };
 
-/** Closes what is asked about another plan. */
+/** Closes open questions about an earlier plan. */
 export const voidPlan = (state: MissionState): DomainEvent[] =>
   endAsks(
     openAsks(state).filter(({ kind }) => kind === "approval"),
     "void",
   );
 
-/** The question whether the plan may be carried out, as it is in `state`. */
+/** The question whether the plan of `state` may be carried out. */
 export const planAsk = (state: MissionState, askID: string): DomainEvent => ({
   type: "ask.opened",
   data: {
@@ -47,7 +47,10 @@ export const planAsk = (state: MissionState, askID: string): DomainEvent => ({
   },
 });
 
-/** What its agent is told of the answer: to go on, or what is to be different. None: nothing comes of it now. */
+/**
+ * The message that tells the agent of the answer: to carry out the plan, or what to change. Empty: the agent has
+ * nothing to do because of it now.
+ */
 export const planAnswered = (
   state: MissionState,
   askID: string,
@@ -70,6 +73,6 @@ export const planAnswered = (
   return [{ type: "message.received", data }];
 };
 
-/** Something can be begun now, or nothing runs that would wake its agent: else it goes on at the next end of a Task. */
+/** Whether the agent can act on the approval now: a phase can begin, or no Task runs whose end would wake it. */
 const isNews = (state: MissionState): boolean =>
   !state.tasks.some(isRunning) || canBegin(state.plan.map((phase) => phaseState(state, phase)));

@@ -14,8 +14,8 @@ import { planAnswered, planAsk, voidPlan } from "./approval.ts";
 import { barTo, factsOf, phaseOf } from "./rules.ts";
 
 /**
- * A person's change of the plan: the same facts as its agent's, by the same rules. An approval that is asked for is of
- * another plan then, and void; whoever changes the plan may approve it in the same commit.
+ * A person's change of the plan: the same events as the agent's tools write, under the same rules. An open approval
+ * becomes void, because it is about another plan; the person may approve the new plan in the same commit.
  */
 export const editPlan = async (
   { store, now }: Pick<MissionsDeps, "store" | "now">,
@@ -48,7 +48,7 @@ export const editPlan = async (
   };
 };
 
-/** The question about the plan as it is now, where it is not asked yet, and the yes. */
+/** Approves the plan of `state`: opens the question about it if it is not open yet, and answers it with allow. */
 const approvalOf = (state: MissionState, by: { source: string; from: Answerer }, now: Date): DomainEvent[] => {
   const known = askedPlan(state);
   const askID = known?.askID ?? newID("ask");
@@ -59,7 +59,7 @@ const approvalOf = (state: MissionState, by: { source: string; from: Answerer },
   return [...asks, ...decision.events, ...planAnswered(asked, askID, { decision: "allow" })];
 };
 
-/** The fold as the commit of these will make it. */
+/** The state as it is after the commit of these events. */
 const withEvents = (state: MissionState, events: readonly DomainEvent[], now: Date): MissionState =>
   events.reduce<MissionState>(
     (before, event) =>

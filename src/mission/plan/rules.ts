@@ -5,12 +5,12 @@ import { mostPhases } from "../../protocol/mission/phase.ts";
 import type { PlannedPhase } from "../../protocol/mission/status.ts";
 import type { Store } from "../../store/store.ts";
 
-/** What a plan may be made into, whoever changes it: its agent with the tools, a person with the request. */
+/** The rules for a change of the plan, by the agent's tools and by a person's request alike. */
 
 /** Largest phase in bytes, so that its event stays below the limit of 64 KiB. */
 const phaseBytes = 60 * 1024;
 
-/** A phase as it was given, with what is left out filled in. */
+/** A phase as it is given; `phaseOf` fills in what is left out. */
 type GivenPhase = Pick<PlannedPhase, "id" | "title" | "objective"> & {
   [Field in "phase" | "acceptance" | "after"]?: PlannedPhase[Field] | undefined;
 };
@@ -31,7 +31,7 @@ export const phaseOf = ({
   after,
 });
 
-/** Why this cannot be the plan, without a full stop; undefined: it can. `release`: how a Task that runs is ended. */
+/** Why `next` cannot be the plan, without a full stop; undefined: it can. `release` says how to end a running Task. */
 export const barTo = async (
   store: Pick<Store, "state">,
   state: MissionState,
@@ -47,7 +47,7 @@ export const barTo = async (
   return lost === undefined ? undefined : `Expected the phase "${lost}", whose Task runs, to stay; ${release}`;
 };
 
-/** Phases that the plan would lose, whose Tasks run and are not being cancelled. */
+/** Phases missing from `next` whose Tasks run and are not being cancelled. */
 const keptBy = async (
   store: Pick<Store, "state">,
   state: MissionState,
@@ -62,7 +62,7 @@ const keptBy = async (
 
 type Change = Omit<(DomainEvent & { type: "phase.dropped" })["data"], "phase">;
 
-/** The facts that make this the plan; none: it is. */
+/** The events that turn `plan` into `next`; empty: the plan stays as it is. */
 export const factsOf = (
   plan: readonly PlannedPhase[],
   next: readonly PlannedPhase[],

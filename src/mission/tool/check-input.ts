@@ -2,8 +2,8 @@ import { z } from "zod";
 import { checkRequest, commandKinds, commandText } from "../../protocol/check.ts";
 
 /**
- * A check as a Mission's agent writes it: what a request takes, told in words once, with `dispatch`. As a JSON Schema
- * it would be a sixth of all that its tools say, and is read with every request.
+ * A check as a Mission's agent writes it: any that a request takes. Its forms are described once, in words, with
+ * `dispatch`: as a JSON Schema they would be a sixth of all tool descriptions, which are sent with every request.
  */
 
 export const checkForms = [
@@ -17,8 +17,9 @@ export const checkForms = [
 ].join(" ");
 
 /**
- * Models are told no more than that it is a text or an object: some wires take no element without a type. What is wrong
- * is said of the form that was meant; a union would say of either that it is "Invalid input".
+ * Models are told only that a check is a string or an object: the APIs of some providers accept no element without a
+ * type. A check is parsed by the form that was meant, so that the issues say what is wrong; a union would only report
+ * "Invalid input".
  */
 export const checkInput = z
   .unknown()

@@ -44,7 +44,7 @@ export const whyNoProduction = (run: MissionRun, phase: PlannedPhase): string | 
   return tried >= productionTries ? `a squad was tried ${tried} times for this phase` : undefined;
 };
 
-/** The same of every phase. */
+/** Why no squad may be produced for any phase; undefined: squads may be produced. */
 export const whyNoSquads = (run: MissionRun): string | undefined => {
   const state = run.state();
   if (state.squads.length > 0)
@@ -57,7 +57,7 @@ export const whyNoSquads = (run: MissionRun): string | undefined => {
       : "creating squads is not allowed here";
 };
 
-/** Productions tried for one phase, as many as for any Task of a phase. */
+/** Productions that are tried for one phase: as many as attempts at a phase's own Task. */
 export const productionTries = 3;
 
 export const chooseSquad = async (
@@ -107,7 +107,10 @@ export const chooseSquad = async (
   return { ...picked, general: why };
 };
 
-/** No squad owns the phase and none is produced: one of the set that the user chose, otherwise the configured one. */
+/**
+ * The squad for a phase that none owns and for which none is produced: the one named, otherwise the first of the set
+ * that the user chose, otherwise the configured one.
+ */
 const general = (run: MissionRun, scan: Scan, wanted: string | undefined, bar: string | undefined): SquadChoice => {
   const { squads: set, productPillar } = run.state();
   const id = wanted ?? set[0] ?? run.squad;
@@ -123,13 +126,13 @@ const general = (run: MissionRun, scan: Scan, wanted: string | undefined, bar: s
   return { ok: true, found };
 };
 
-/** In the set that the user chose, and not one that was made for this Mission and is not as it was made. */
+/** Whether a squad is in the set that the user chose, and was not changed since it was made for this Mission. */
 const isUsable = (state: MissionState, { squad: { id }, digest }: CatalogEntry): boolean =>
   isInSet(state, id) && !isBarred(state, { id, digest });
 
 const isInSet = ({ squads }: MissionState, id: string): boolean => squads.length === 0 || squads.includes(id);
 
-/** A production was started for the phase, and no usable squad resulted. */
+/** A production for the phase has ended, and no usable squad resulted. */
 const isGivenUp = (state: MissionState, phase: PlannedPhase): boolean => {
   const last = productionsOf(state, phase.id).at(-1);
   return last !== undefined && last.ends.length > 0 && producedFor(state, phase.id) === undefined;
@@ -150,7 +153,7 @@ export const recommendTool = (run: MissionRun): Tool<z.infer<typeof input>> => (
     "Phases of one kind have one answer.",
   input,
   effect: "none",
-  // A plan that is written in the same reply, before it, is the one that it answers by.
+  // In order: a plan that is written earlier in the same reply counts.
   run: ({ phase: asked }): Promise<ToolResult> =>
     run.inOrder(async () => {
       const planned = run.state().plan.find(({ id }) => id === asked);

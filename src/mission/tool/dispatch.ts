@@ -69,7 +69,7 @@ const dispatch = async (run: MissionRun, given: Input, callID: string): Promise<
     return failed(
       `Expected the id of a phase of the plan (${phaseIDs(run.state())}), got ${JSON.stringify(given.phase)}. Nothing was dispatched.`,
     );
-  // The Task was created before a restart and has its files.
+  // The Task was created before a restart, and has its files already.
   const known = run.state().tasks.some((task) => task.callID === callID);
   const attachments = known ? [] : await filesOf(run, [...new Set(given.attachments)]);
   if (typeof attachments === "string") return failed(`${attachments} Nothing was dispatched.`);
@@ -134,7 +134,7 @@ export type TaskPlan = {
   callID: string;
   phase: PlannedPhase;
   brief: string;
-  /** Why the Task must not be created; asked again for each state that the commit is tried at. */
+  /** Why the Task must not be created; asked again for each state at which the commit is tried. */
   bar: (state: MissionState) => string | undefined;
   /** The squad to use; a string says why there is none. */
   squad: () => Promise<Chosen | string>;
@@ -143,7 +143,7 @@ export type TaskPlan = {
   budget: MissionBudget | undefined;
   lookInMinutes?: number | undefined;
   handover: string | undefined;
-  /** What its review judges it by, besides the brief. */
+  /** The phase's contract, by which the review judges in addition to the brief. */
   contract: MissionDispatch["phase"];
   production: MissionDispatch["production"];
 };
@@ -242,8 +242,8 @@ const create = async (
         source: "mission",
         ...(Object.keys(state.limits).length === 0 ? {} : { limits: state.limits }),
         ...(budget === null ? {} : { budget }),
-        // A later phase starts from the project's branch, so the result has to land there; of a repository on the
-        // Mission's.
+        // A later phase starts from the project's branch, or with a repository from the Mission's, so the result has to
+        // land there.
         ...(mirror === undefined && (git === undefined || git.head === null) ? {} : { landing: "commit" as const }),
       },
       undefined,
@@ -262,10 +262,10 @@ const create = async (
   }
 };
 
-/** Of a branch of the Mission's own its merge alone is approved. */
+/** On a branch of the Mission's own no single landing is approved, only the merge. */
 const landingOf = ({ landing, repository }: MissionState): "landing" | undefined =>
   landing === "branch" && repository === null ? undefined : "landing";
-/** The time so many minutes on. */
+/** The time this many minutes from now. */
 export const after = ({ now }: Pick<MissionRun, "now">, minutes: number): string =>
   new Date(now().getTime() + minutes * 60_000).toISOString();
 

@@ -9,7 +9,7 @@ import { isGreen, redOf, verify } from "../verify.ts";
 import { planEditBar, someOf } from "./refusal.ts";
 import { evidenceText } from "./verify.ts";
 
-/** The tool that declares how the Mission stands. */
+/** The tool by which the agent says how the Mission stands. */
 
 const finishInput = z.strictObject({
   outcome: z.enum(["done", "blocked", "waiting"]),
@@ -39,7 +39,7 @@ export const finishTool = (run: MissionRun): Tool<z.infer<typeof finishInput>> =
       const accepted = outcome === "done" ? await accept(run, context) : undefined;
       if (typeof accepted === "string") return failed(accepted);
       const state = run.state();
-      // The checks may have taken long: what came meanwhile may be more work.
+      // The checks may have taken long; a message that came in meanwhile may mean more work.
       if (state.input > (state.reply?.read ?? 0) || planEditBar(state) !== undefined) return failed(cameIn);
       const wakeAt =
         wakeInMinutes === undefined ? null : new Date(run.now().getTime() + wakeInMinutes * 60_000).toISOString();
@@ -82,10 +82,12 @@ const openPhases = (state: MissionState): string | undefined => {
 
 const isAtWork = (phase: ReturnType<typeof phaseState>): boolean => phase === "running" || phase === "producing";
 
-/** `judge`: the commit that somebody has to judge before anything is known. `known`: what was said of it already. */
+/**
+ * `judge`: the commit that has to be judged before the outcome is known. `known`: the verdict that there is already.
+ */
 type Accepted = { verified: boolean; judge?: string; known?: string };
 
-/** The user's checks of the whole, on the project's head. A string says why the Mission is not done. */
+/** Runs the user's checks of the whole on the project's head. A string says why the Mission is not done. */
 const accept = async (
   run: MissionRun,
   context: Pick<ToolContext, "callID" | "signal" | "onOutput">,
@@ -100,7 +102,10 @@ const accept = async (
     : `The user's checks of the whole are red on ${done.commit}, so it is not done. Have it mended by a Task, or say blocked.\n${evidenceText(done.results, checks)}`;
 };
 
-/** Nobody gave checks: a verdict on these very files and words counts, and is asked for where there is none. */
+/**
+ * Without checks of the user's, a verdict decides. One on the same commit and the same words of the user counts;
+ * otherwise a new one is asked for, as long as the limit on rounds allows it.
+ */
 const unchecked = async (run: MissionRun): Promise<Accepted> => {
   const state = run.state();
   if (!isJudged(state)) return { verified: false };

@@ -9,19 +9,22 @@ import { workDirectory } from "../repository.ts";
 import type { MissionRun } from "../run.ts";
 
 /**
- * What earlier phases left, and how the phase is accepted: the service's message to the squad, in addition to the
- * agent's brief. Those that the phase starts from are told in full, the others that have delivered in their beginnings.
+ * The service's message to the squad, in addition to the agent's brief: how the phase is accepted, and what earlier
+ * phases left. Phases that this one starts from are told in full; of other phases that delivered, only the beginning is
+ * told.
  */
 
 /**
- * Characters of what a phase left, its corrections included: of one that this one starts from, and of another. Of the
- * others so many of the newest are told.
+ * Characters for what one phase left, corrections included: `longWords` for a phase that this one starts from,
+ * `shortWords` for another. Of the others the newest `mostOthers` are told.
  */
 const longWords = 12_000;
 const shortWords = 600;
 const mostOthers = 40;
 
-/** `commits`: what a failed attempt left, by its branch. The branch itself has no name in the repository of a Task. */
+/**
+ * `commits`: what failed attempts left, by branch. The branch name itself does not exist in the repository of a Task.
+ */
 export const handoverOf = (
   state: MissionState,
   phase: PlannedPhase,
@@ -68,7 +71,7 @@ type End = EventData["task.ended"];
 const leftBehind = (commit: string): string =>
   `What it left is commit ${commit}: \`git diff HEAD...${commit}\` shows it. Take over what is right of it, all of it with \`git diff HEAD...${commit} | git apply\`.`;
 
-/** The commits of what failed attempts at the phase left; a branch that is gone has none. */
+/** The commits that failed attempts at the phase left, by branch; a branch that is gone is missing. */
 export const commitsLeft = async (run: MissionRun, phase: PlannedPhase): Promise<Map<string, string>> => {
   const left = failuresOf(run.state(), phase.id).flatMap(({ ends }) => ends.at(-1)?.branch ?? []);
   if (left.length === 0) return new Map();

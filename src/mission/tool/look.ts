@@ -6,7 +6,7 @@ import { search } from "../../tool/file/search.ts";
 import { failed } from "../../tool/result.ts";
 import type { Tool } from "../../tool/tool.ts";
 
-/** The tools by which the Mission's agent looks at the project as its head has it. It writes nothing. */
+/** The tools by which the Mission's agent looks at the project at its head. They write nothing. */
 
 const gitOfHead: typeof gitHistory = {
   ...gitHistory,
@@ -20,7 +20,7 @@ const gitOfHead: typeof gitHistory = {
   },
 };
 
-/** Arguments as models read them: what a word says by itself has no other. */
+/** Parameters as models read them; an argument whose name says enough has no description. */
 const told = (properties: Record<string, object>, ...required: string[]) => ({
   type: "object",
   properties,
@@ -30,8 +30,8 @@ const text = (description?: string) => ({ type: "string", ...(description === un
 const number = { type: "integer" };
 
 /**
- * The same tools as a Task's in fewer words: these are read with every request of a Mission. All that a Task's take is
- * taken.
+ * The same tools as a Task's, described in fewer words because these descriptions are sent with every request of a
+ * Mission. They accept every argument that a Task's accept.
  */
 export const lookTools = [
   {

@@ -12,8 +12,8 @@ import { someOf } from "./refusal.ts";
 /** The plan and the Tasks as JSON, for the Mission's agent. */
 
 /**
- * What became of the plan, without the words that its agent has just written: the phases that were written, those that
- * are gone, and in which state all are.
+ * The plan after a change, without the words that the agent has just written: the phases that were written, those that
+ * were dropped, and the state of all.
  */
 export const planSummary = (state: MissionState, written: readonly string[], dropped: readonly string[]): string => {
   const states = Map.groupBy(planOf(state), (phase) => phase.state);
@@ -33,8 +33,8 @@ export const planSummary = (state: MissionState, written: readonly string[], dro
 const idsOf = (phases: readonly { id: string }[]): string[] => phases.map(({ id }) => id);
 
 /**
- * The same with the words of each phase. In a plan that is too long to be shown whole those of phases that are done go
- * first, and then all but the phases asked for; of one with hundreds the others are their ids alone.
+ * The plan with the words of each phase. If that is too long to be shown, the words of done phases are left out first,
+ * then those of all phases that were not asked for; if it still is, the other phases are shown by id only.
  */
 export const planText = (state: MissionState, asked: readonly string[], rows: readonly TaskSummary[]): string => {
   const waits = waitsIn(rows);
@@ -100,18 +100,21 @@ const restOf = (state: MissionState, rows: readonly TaskSummary[]) => ({
   ...(state.cap === null ? {} : { budget: state.cap, ...budgetOf(state, rows) }),
 });
 
-/** What the newest verdict on the whole found, where it did not accept that. */
+/** The newest verdict on the whole, unless it accepted the whole. */
 const verdictOf = ({ verdict: known }: MissionState) => {
   if (known === null || known.verdict === "accepted") return {};
   const { verdict, taskID, commit, notes } = known;
   return { verdict: { verdict, taskID, commit, notes } };
 };
 
-/** In the digits that say something. */
+/** Rounds sums to the digits that matter. */
 const readable = (sums: Readonly<Record<string, number | null>>): Record<string, number | null> =>
   Object.fromEntries(Object.entries(sums).map(([name, sum]) => [name, sum === null ? null : rounded(sum)]));
 
-/** What is used by now, and what running Tasks may still use; a cost that nobody knows is null, or left out. */
+/**
+ * What is used so far, and what running Tasks may still use. A cost that is unknown is null in `used`, and left out of
+ * `reserved`.
+ */
 const budgetOf = (state: MissionState, rows: readonly TaskSummary[]) => {
   const usage = new Map(rows.map((row) => [row.taskID, row.usage]));
   const { budgetSpent: spent, budgetReserved: reserved } = spentOf(state, usage);

@@ -18,9 +18,9 @@ import { barTo, factsOf, phaseOf } from "../plan/rules.ts";
 import { planSummary } from "./plan-text.ts";
 import { phaseIDs, planEditBar } from "./refusal.ts";
 
-/** The tools that write the plan: the whole of it, or one phase. Each phase is a fact of its own. */
+/** The tools that write the plan: the whole of it, or one phase. Each phase is an event of its own. */
 
-/** One that the plan must have: said in words where it has not. */
+/** The id of a phase of the plan. The tool itself checks it, and refuses an unknown one in words. */
 const known = z.string();
 
 const planInput = z.strictObject({
@@ -41,7 +41,7 @@ export const planTool = (run: MissionRun): Tool<z.infer<typeof planInput>> => ({
       const state = run.state();
       const named = new Set([...phases.map(({ id }) => id), ...drop]);
       const left = state.plan.filter((phase) => !named.has(phase.id));
-      // Those of running Tasks are refused in words of their own.
+      // Phases of running Tasks are refused in words of their own.
       const lost = left.filter((phase) => phaseState(state, phase) !== "running");
       if (lost.length > 0)
         return failed(
@@ -114,14 +114,14 @@ export const phaseTool = (run: MissionRun): Tool<z.infer<typeof phaseInput>> => 
     }),
 });
 
-/** Makes this the plan, in one commit, unless something is wrong with it. */
+/** Makes `next` the plan in one commit, unless it breaks a rule. */
 const write = async (run: MissionRun, callID: string, next: readonly PlannedPhase[]): Promise<ToolResult> => {
   for (;;) {
     const state = run.state();
     const problem = planEditBar(state) ?? (await barTo(run.store, state, next, release));
     if (problem !== undefined) return failed(`${problem}. The plan is as it was.`);
     const { facts, written, dropped } = factsOf(state.plan, next, { sessionID: run.stream, callID });
-    // A person may change it at this moment; their words are read before they are written over.
+    // A person may have changed the plan meanwhile. Then the commit fails, and the agent has to read that change first.
     if (facts.length === 0 || (await run.record(facts, { decidedAt: state.version })))
       return ok(planSummary(run.state(), written, dropped));
   }

@@ -14,8 +14,8 @@ import { phaseBar, phaseIDs } from "./refusal.ts";
 import type { MissionRun } from "../run.ts";
 
 /**
- * Produces a squad for a phase that no squad owns: one visible Task that writes it, and only one at a time for a
- * project and phase.
+ * Produces a squad for a phase that no squad owns, by one visible Task that writes it. There is only one such Task at a
+ * time for a project and phase.
  */
 
 /** The squad that produces squads, and the identity recorded with its Task. */
@@ -68,7 +68,7 @@ export const produceTool = (run: MissionRun): Tool<z.infer<typeof input>> => ({
 /** The form of a phase in a package's `owns`. */
 const ownable = /^[a-z0-9]+(?:-[a-z0-9]+)*(?:\/[a-z0-9]+(?:-[a-z0-9]+)*)?$/;
 
-/** Milliseconds; longer than a look into the store and a commit can take. */
+/** Milliseconds; longer than a query of the store and a commit can take. */
 const lockMs = 10_000;
 
 const produce = async (run: MissionRun, given: z.infer<typeof input>, callID: string): Promise<ToolResult> => {
@@ -134,7 +134,7 @@ const produce = async (run: MissionRun, given: z.infer<typeof input>, callID: st
   });
 };
 
-/** The squad that was made is in the catalog no more, or not as it was made: another one may be made. */
+/** Whether the squad that was made is no longer in the catalog, or was changed since: then another one may be made. */
 const isGone = async (run: MissionRun, made: SquadRef | undefined): Promise<boolean> => {
   if (made === undefined) return false;
   const catalog = await recommendedSquads(run, "");
@@ -143,7 +143,7 @@ const isGone = async (run: MissionRun, made: SquadRef | undefined): Promise<bool
   return healthy && squads.find(({ squad }) => squad.id === made.id)?.digest !== made.digest;
 };
 
-/** Checks each rule of squad production before anything is created. */
+/** The first rule of squad production that is broken, before anything is created; undefined: none. */
 const problemOf = async (
   run: MissionRun,
   phase: Parameters<typeof whyNoProduction>[1],
@@ -164,7 +164,7 @@ const problemOf = async (
   return undefined;
 };
 
-/** In a form that the built-in model reads, too (model/builtin/role/squad-author.ts). */
+/** In a form that the built-in model can read as well (model/builtin/role/squad-author.ts). */
 const requestOf = (given: z.infer<typeof input>, phase: string, pillar: string): string =>
   [
     `Make the squad \`${given.squad}\`, which owns the phase \`${phase}\`.`,

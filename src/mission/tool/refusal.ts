@@ -14,11 +14,11 @@ import { deliveredBy, type Dispatched, isRunning, type MissionState } from "../.
 import type { PlannedPhase } from "../../protocol/mission/status.ts";
 
 /**
- * Why nothing is dispatched, for the Mission's agent: what stands in the way, and what it can do next. What was refused
- * is said behind it by whoever refuses.
+ * Why nothing is dispatched, in words for the Mission's agent: what stands in the way, and what it can do next. The
+ * caller adds what was refused.
  */
 
-/** Ids that an answer names. */
+/** Most ids that an answer names. */
 const mostIDs = 40;
 
 export const phaseIDs = ({ plan }: Pick<MissionState, "plan">): string => {
@@ -26,7 +26,7 @@ export const phaseIDs = ({ plan }: Pick<MissionState, "plan">): string => {
   return `${someOf(plan.map(({ id }) => id))}${plan.length > mostIDs ? ", which `task_status` shows" : ""}`;
 };
 
-/** Of a long plan the first: an answer is in few words, however many phases there are. */
+/** The first names of a list, and how many more there are: an answer stays short, however many phases there are. */
 export const someOf = (named: readonly string[]): string =>
   `${named.slice(0, mostIDs).join(", ")}${named.length > mostIDs ? ` and ${named.length - mostIDs} more` : ""}`;
 
@@ -94,15 +94,15 @@ export const budgetBar = (state: MissionState, share: Extract<Grant, { ok: false
 };
 
 /**
- * The user changed the plan after its agent had read it for this reply: what it made of the plan would undo their words,
- * or go past them. Without a full stop.
+ * Set when the user changed the plan after the agent had read it for this reply: what the agent made of the old plan
+ * would undo or ignore that change. Without a full stop; undefined: the user changed nothing.
  */
 export const planEditBar = ({ planEdited, reply }: MissionState): string | undefined =>
   planEdited > (reply?.read ?? 0)
     ? "The user has changed the plan meanwhile. What they changed is the next thing that you read; call this again if it still holds then"
     : undefined;
 
-/** The plan has to be approved, and is not. */
+/** Says that the plan has to be approved and is not. */
 export const approvalBar = (state: MissionState): string =>
   state.planDenied && state.askedPlan === planKey(state)
     ? "The user did not approve the plan as it stands. Change it as they said with `plan` or `phase`, then end your turn without a call: they are asked again, and you are woken with the answer."

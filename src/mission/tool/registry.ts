@@ -12,7 +12,7 @@ import { verifyTool } from "./verify.ts";
 import { evidenceTool } from "./task-evidence.ts";
 import { answerTool, cancelTool, messageTool, statusTool } from "./watch-task.ts";
 
-/** The tools of a Mission's agent: plan, dispatch and observe; of files it reads the committed ones. No shell. */
+/** The tools of a Mission's agent: plan, dispatch and observe. It reads committed files only, and has no shell. */
 export const createMissionTools = (run: MissionRun): Tool[] =>
   [
     planTool(run),
@@ -33,8 +33,8 @@ export const createMissionTools = (run: MissionRun): Tool[] =>
   ] as Tool[];
 
 /**
- * Those that its model is told of, with every request: not how a squad is made, where none may be. A call all the same
- * is refused with the reason.
+ * The tools that the model is told of with every request: without `produce_squad` where no squad may be made. A call of
+ * it is refused with the reason all the same.
  */
 export const offeredTools = (run: MissionRun, tools: readonly Tool[]): Tool[] =>
   tools.filter(({ name }) => name !== "produce_squad" || whyNoSquads(run) === undefined);

@@ -10,7 +10,7 @@ import type { Tool } from "../../tool/tool.ts";
 import type { MissionRun } from "../run.ts";
 import { ownTask, refusing } from "./watch-task.ts";
 
-/** The tool by which the Mission's agent looks at what a Task really came to. */
+/** The tool by which the Mission's agent sees what a Task really achieved. */
 
 const evidenceInput = z.strictObject({
   task: z.string(),
@@ -114,13 +114,13 @@ export const evidenceTool = (run: MissionRun): Tool<z.infer<typeof evidenceInput
     }),
 });
 
-/** A diff of so many characters is shown whole, and told with the Task's end. */
+/** A diff of up to this many characters is shown whole, and told with the Task's end. */
 export const shortDiff = 4000;
 
 const fileLine = ({ path, how, insertions, deletions, binary }: FileDiff): string =>
   `${how === "changed" ? "" : `${how} `}${path} ${binary ? "(binary)" : `+${insertions} -${deletions}`}`;
 
-/** What it examines, where its name does not say so. */
+/** What a check examines, where its name does not say so. */
 const aboutCheck = (spec: CheckSpec | undefined): { examines?: string } =>
   spec === undefined || aboutOf(spec) === spec.name ? {} : { examines: aboutOf(spec) };
 

@@ -34,7 +34,7 @@ export const verifyTool = (run: MissionRun): Tool<z.infer<typeof input>> => ({
     }),
 });
 
-/** As given, with every default; a string says why they cannot be run. */
+/** The given checks, with every default; a string says why they cannot be run. */
 const asked = (given: Parameters<typeof checkSpecs>[0]): CheckSpec[] | string => {
   try {
     const specs = checkSpecs(given);
@@ -49,7 +49,7 @@ const asked = (given: Parameters<typeof checkSpecs>[0]): CheckSpec[] | string =>
   }
 };
 
-/** Each check in a line, red ones with what they run and the end of their output. */
+/** One line for each check; for red ones also what they run and the end of their output. */
 export const evidenceText = (results: readonly Verification[], checks: readonly CheckSpec[]): string =>
   results
     .map(({ checkID, name, state, required, reason, tail }) => {
@@ -59,10 +59,10 @@ export const evidenceText = (results: readonly Verification[], checks: readonly 
     })
     .join("\n");
 
-/** Characters of what a check runs, as it is shown beside its name. */
+/** Most characters of what a check runs, as shown beside its name. */
 const longestAbout = 400;
 
-/** A check by its name, and with what it runs where the name does not say it. */
+/** The name of a check, and what it runs where the name does not say so. */
 export const namedCheck = (spec: CheckSpec): string => {
   const about = aboutOf(spec);
   if (about === spec.name) return spec.name;

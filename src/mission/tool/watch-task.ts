@@ -55,7 +55,7 @@ export const statusTool = (run: MissionRun): Tool<z.infer<typeof statusInput>> =
         };
       }),
     );
-    // What calls before it in the same reply made of the plan is in it.
+    // In order, to include what earlier calls of the same reply changed in the plan.
     const text = await run.inOrder(async () => planText(run.state(), phases, await run.store.dispatched(run.stream)));
     return ok(
       shown.length === 0 ? text : `${text}\n${truncateMiddle(JSON.stringify(shown, null, 1), "name fewer Tasks")}`,
@@ -101,15 +101,15 @@ export const messageTool = (run: MissionRun): Tool<z.infer<typeof messageInput>>
         ...(budget === undefined ? {} : { budget: budget as MissionBudget }),
         ...(checks === undefined ? {} : { checks }),
       });
-      // What that commit wrote here.
+      // Reads the events that the message's commit wrote to this stream.
       await run.record([]);
       return ok(wasTold[body.disposition]);
     }),
 });
 
 /**
- * Why its agent says nothing to a Task of the service's own: whoever judges the whole is not talked round, and a person
- * merges.
+ * Why the agent cannot message a Task of the service's own: a judge of the whole is not to be persuaded, and merging is
+ * a person's decision.
  */
 const serviceBar = (task: Dispatched): string =>
   `Expected a Task that you dispatched, got ${task.taskID}, which ${dutyOf(task)} for the service and reads no message of yours. Nothing was sent. ${
@@ -118,7 +118,7 @@ const serviceBar = (task: Dispatched): string =>
       : "What has to be different in the work is a phase, or a message to the Task that did it; whether and when the branch is merged is not yours to decide."
   }`;
 
-/** What becomes of the message, by what the service says of it. */
+/** What becomes of the message, by the disposition that the service reports. */
 const wasTold = {
   steered: "The Task is running and reads it at its next step.",
   queued: "The Task is running and reads it when its current work is done.",
@@ -139,7 +139,7 @@ export const answerTool = (run: MissionRun): Tool<z.infer<typeof answerInput>> =
     "Answers what a Task asks, or has the user asked. Where a check of yours stands in its way, send other ones with `task_message`.",
   input: answerInput,
   effect: "log",
-  // One after another: what an answer closes, the next one in the same reply does not answer again.
+  // One after another: an answer may close what the next one in the same reply would answer again.
   run: ({ task: taskID, ask: askID, answer, pass }, { callID }) =>
     run.inOrder(() =>
       refusing(async () => {
@@ -149,7 +149,7 @@ export const answerTool = (run: MissionRun): Tool<z.infer<typeof answerInput>> =
           return failed(
             `Expected one of answer and pass, got ${answer === undefined ? "neither" : "both"}. The Task still waits.`,
           );
-        // It said so before a restart.
+        // The answer was given before a restart.
         const scope = `mission ${run.stream}`;
         if ((await run.store.once(scope, callID)) !== undefined) return ok(goesOn);
         const { pending, lifecycleStatus } = await run.tasks.status(taskID);
@@ -201,7 +201,7 @@ export const cancelTool = (run: MissionRun): Tool<z.infer<typeof cancelInput>> =
   description: "Cancels a Task that is no longer wanted. Nothing lands; its work stays on its branch.",
   input: cancelInput,
   effect: "log",
-  // In the order of the reply: a phase that is dropped after it has no running Task any more.
+  // In the order of the reply, so that a phase that a later call drops has no running Task any more.
   run: ({ task: taskID, reason }) =>
     run.inOrder(() =>
       refusing(async () => {
@@ -225,7 +225,7 @@ const runningIDs = (run: MissionRun): string =>
     .map(({ taskID }) => taskID)
     .join(", ") || "none runs";
 
-/** Tasks that a refusal names, the newest. */
+/** Most Tasks that a refusal names; the newest. */
 const mostTasks = 20;
 
 export const ownTask = async (run: MissionRun, taskID: string): Promise<{ taskID: string } | ToolResult> =>

@@ -5,7 +5,7 @@ import { noUsage } from "../../model/model.ts";
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
 import type { MissionRun } from "../run.ts";
 
-/** The agent cannot continue: it sleeps, and a wake tries again. */
+/** Records that the agent cannot continue: it sleeps until a wake lets it try again. */
 export const failTurn = async (run: MissionRun, failure: TurnFailure): Promise<void> => {
   const { version, model } = run.state();
   const event: DomainEvent = {

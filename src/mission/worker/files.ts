@@ -6,14 +6,14 @@ import { workDirectory } from "../repository.ts";
 import type { MissionRun } from "../run.ts";
 import { isLook } from "../tool/look.ts";
 
-/** What the calls of a Mission's agent have of the project's files. */
+/** What the calls of a Mission's agent can see of the project's files. */
 
 type ProjectRules = Pick<EventData["permissions.read"], "deny" | "ask">;
 
 /** A placeholder: most tools of a Mission touch no files. */
 const nowhere = { root: "", inside: "", files: { inside: (path: string) => path } } as unknown as Workspace;
 
-/** `rules`: what the project's own file keeps from agents, as it is when the agent begins to work. */
+/** `rules`: what the project's own file denies agents or has them ask for, as read when the agent begins to work. */
 export const projectFiles = async (
   run: MissionRun,
 ): Promise<{ rules: ProjectRules | null; workspace: (tool?: string) => Promise<Workspace> }> => {
@@ -24,7 +24,7 @@ export const projectFiles = async (
     rules: event?.type === "permissions.read" ? event.data : null,
     async workspace(tool) {
       if (!isLook(tool)) return nowhere;
-      // Nobody can tell what it was to forbid.
+      // What the unreadable file would forbid is unknown, so nothing is shown.
       if (problem !== undefined) throw new NoFiles(problem);
       return { ...nowhere, ...(await run.head()).files };
     },

@@ -9,8 +9,8 @@ import { catalogDirectory } from "../branch.ts";
 import { refresh } from "../repository.ts";
 
 /**
- * Verifies a produced squad: the catalog is read again, and the squad is used only when it is there as it was staged
- * (id, version and full digest), in the project's scope, healthy, not shadowed, and within the limits.
+ * Verifies a produced squad by reading the catalog again. The squad is used only if it is there as it was staged (id,
+ * version and full digest), in the project's scope, healthy, not shadowed, and within the limits.
  */
 export const verifyProducedSquad = async (run: MissionRun, task: Dispatched): Promise<DomainEvent> => {
   const made = (await run.store.state(task.taskID))?.installed?.squad ?? null;
@@ -27,7 +27,7 @@ export const verifyProducedSquad = async (run: MissionRun, task: Dispatched): Pr
     : refusal({ ...at, squad: made, reason });
 };
 
-/** A string says why it cannot be read. */
+/** A string says why the catalog cannot be read. */
 const newestCatalog = async (run: MissionRun): Promise<Scan | string> => {
   const away = await refresh(run);
   if (away !== undefined) return away.replace(/\.$/, "");

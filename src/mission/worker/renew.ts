@@ -13,13 +13,13 @@ import { approvalLines, briefLines, cancelLines, doneLines, endLines, planLines 
 import { wholeLines } from "./whole-text.ts";
 
 /**
- * Between two wakes a Mission's agent forgets what the log knows better. When something new came in after its turn was
- * over, everything before is replaced by the state of the Mission as facts tell it, and by what it had said and looked
- * at, in a line each. What people wrote stays word for word, and so does its note. Within a wake the conversation only
- * grows, so that providers can cache it.
+ * Between two wakes a Mission's agent forgets what the log knows better. When something new comes in after its turn is
+ * over, everything before is replaced by the state of the Mission according to the log, and by one line for each thing
+ * that the agent said or looked at. What people wrote and the agent's note stay word for word. Within a wake the
+ * conversation only grows, so that providers can cache it.
  */
 
-/** A renewal that frees fewer characters is not worth a new prefix. */
+/** Characters; a renewal that frees fewer is not worth a new prefix. */
 const worth = 4_000;
 
 export const renew = async (run: MissionRun, overhead: number): Promise<void> => {
@@ -52,7 +52,7 @@ export const renew = async (run: MissionRun, overhead: number): Promise<void> =>
   ]);
 };
 
-/** Its newest reply made no call whose result it still has to read. */
+/** Whether the newest reply made no call whose result the agent still has to read. */
 const isOver = ({ said, turn }: Conversation): boolean => {
   if (turn !== undefined) return false;
   const newest = said.findLast(({ role }) => role !== "user");
@@ -93,11 +93,11 @@ const stateText = async (run: MissionRun, gone: readonly PromptMessage[]): Promi
     .join("\n\n");
 };
 
-/** Each once, where it was last. */
+/** The newest distinct lines, each where it occurs last. */
 const newestOf = (lines: readonly string[], count: number): string[] =>
   [...new Set(lines.toReversed())].slice(0, count).toReversed();
 
-/** What it said and did, a line each; first what an earlier renewal had kept of it. */
+/** What the agent said and did, one line each; first the lines that an earlier renewal kept. */
 const stepsIn = (gone: readonly PromptMessage[]): Record<"said" | "looked" | "told", string[]> => {
   const steps = { said: [] as string[], looked: [] as string[], told: [] as string[] };
   const results = new Map(
@@ -125,7 +125,7 @@ const stepsIn = (gone: readonly PromptMessage[]): Record<"said" | "looked" | "to
   return steps;
 };
 
-/** What these did is in the state itself, in the note, or among the answers. */
+/** Tools whose effect is in the state itself, in the note, or among the answers. */
 const known: ReadonlySet<string> = new Set([
   "plan",
   "phase",
@@ -136,17 +136,17 @@ const known: ReadonlySet<string> = new Set([
   "task_status",
 ]);
 
-/** What these say is short, and is decided by later. */
+/** Tools whose results are short, and decide what comes later. */
 const tells: ReadonlySet<string> = new Set(["verify", "finish"]);
 
-/** The one thing that a call names, or all that it does. */
+/** The only argument of a call if it is a string, otherwise all of its arguments as JSON. */
 const callText = (input: unknown, length = longest.call): string => {
   const values = typeof input === "object" && input !== null ? Object.values(input) : [];
   const [only] = values;
   return oneLine(values.length === 1 && typeof only === "string" ? only : JSON.stringify(input), length);
 };
 
-/** Who owns a phase, as `recommend` answered. */
+/** The owners of a phase, as `recommend` answered. */
 const ownersIn = (output: string): string => {
   try {
     const { owners } = recommended.parse(JSON.parse(output));

@@ -40,7 +40,7 @@ import { createMissionTools, offeredTools } from "../tool/registry.ts";
 export const createRunMission = (deps: MissionDeps) => {
   const repeats = createRepeats((error) => (lacksDescriptors(error) ? mostShortages : 0));
   return async (stream: StreamID, signal: AbortSignal): Promise<void> => {
-    // While there is no space nothing is taken up, and nothing written.
+    // Without disk space nothing is begun, and nothing written.
     if (deps.disk.shortage() !== undefined) return;
     await withClaim(deps, stream, signal, async (claim, stop, scope) => {
       const run = await openMission(deps, claim, stop, scope);
@@ -55,16 +55,18 @@ export const createRunMission = (deps: MissionDeps) => {
 };
 
 /**
- * Number of deaths with the same calls under way after which the calls are considered to crash the service. Deaths
- * while a run holds back do not count, so whoever only stood by when others ended the service hardly comes to that
- * many.
+ * After this many deaths with the same calls under way, the calls are considered to crash the service. Deaths while a
+ * run holds back do not count, so a Mission that was merely running when others crashed the service hardly reaches this
+ * number.
  */
 const crashLoop = 6;
 
-/** How long a run holds back before calls that were under way in two deaths run again; doubled with each death more. */
+/**
+ * How long a run holds back before it repeats calls that were under way in two deaths; doubled with each further death.
+ */
 const holdBackMs = 500;
 
-/** Before the run is on record: a death meanwhile is none of its calls' doing. */
+/** Waits before the run is recorded, so that a death meanwhile does not count against its calls. */
 const holdBack = async (run: MissionRun): Promise<void> => {
   const { crashes, stopped } = run.state();
   if (crashes === 0 || stopped) return;
@@ -171,13 +173,13 @@ const move = async (run: MissionRun): Promise<void> => {
   }
 };
 
-/** Steps that need no run on record: nothing of the Mission's own is done. */
+/** Steps that need no recorded run, because they do nothing of the Mission's own. */
 const begunless: ReadonlySet<string> = new Set(["sleep", "ask", "tell", "pass"]);
 
-/** Steps that wait for something outside of the run. */
+/** Steps that wait for something outside the run. */
 const ending: ReadonlySet<string> = new Set(["sleep", "wait", "ask"]);
 
-/** The Mission is deferred for a quota and its due time was early. */
+/** Whether the Mission is deferred for a quota and this run began before its due time. */
 const isEarly = (run: MissionRun): boolean => {
   const { deferred, input, reply } = run.state();
   return deferred !== null && isDeferred(deferred, run.now()) && input <= (reply?.read ?? 0);
@@ -212,7 +214,7 @@ const rest = async (run: MissionRun, until: Date): Promise<boolean> => {
   return run.state().version === version;
 };
 
-/** The project's files as they are now. Where they cannot be had, a turn would judge by old ones. */
+/** Fetches the project's current files. If that fails, the turn fails: it would judge by old ones. */
 const freshen = async (run: MissionRun, takesTurn: boolean): Promise<void> => {
   const away = await refresh(run);
   if (away === undefined || !takesTurn) return;
@@ -236,8 +238,8 @@ const takeTurn = async (run: MissionRun): Promise<void> => {
 };
 
 /**
- * Ends calls that an earlier run left open. Each writes only to the log and finds there what it has already done, so
- * running it again is safe.
+ * Ends calls that an earlier run left open by running them again. That is safe, because each writes only to the log and
+ * finds there what it has already done. Calls that seem to crash the service are recorded as interrupted instead.
  */
 const recover = async (run: MissionRun): Promise<void> => {
   const open = new Set(run.state().open.map(({ callID }) => callID));
@@ -288,7 +290,8 @@ const turnOf = async (run: MissionRun): Promise<AgentSession> => {
     },
     async record(events, options) {
       await run.record(events, options);
-      // Calls act on what is so now; the agent reads of Tasks that ended meanwhile with its next request.
+      // Calls act on the current state, so ends of Tasks are recorded before; the agent reads of them in its next
+      // request.
       if (events.some((event) => event.type === "tool.finished" || hasCalls(event))) await recordTaskEnds(run);
     },
     between: () => renew(run, system.length + JSON.stringify(specs).length),
@@ -352,7 +355,7 @@ const failUnexpectedly = async (run: MissionRun, error: unknown): Promise<void> 
   run.signal.throwIfAborted();
   if (error instanceof ClaimLost || (error instanceof ServiceError && error.retryable)) throw error;
   if (isFull(error)) await run.disk.look();
-  // Its next run begins when there is space.
+  // The Mission's next run begins when there is space.
   if (isFull(error) && run.disk.shortage() !== undefined) throw unavailable(error);
   run.log.error(
     { mission: run.stream, error: messageOf(error), stack: error instanceof Error ? error.stack : undefined },

@@ -13,28 +13,28 @@ import { changeOf, deliveriesOf, sharedAmong } from "../delivery.ts";
 import type { MissionRun } from "../run.ts";
 
 /**
- * The state of a Mission in lines, for its agent when it is woken. It is read again with every request, so what is done
- * is told in one line for each phase, and in full only what is not.
+ * The state of a Mission in lines, for its agent when it is woken. They are sent with every request, so a done phase
+ * gets one line, and only the others are told in full.
  */
 
 const most = { phases: 60, done: 40, ends: 40, briefs: 20, reasons: 20 };
 const longest = { words: 300, objective: 200, brief: 800, reason: 1000 };
 
 /**
- * Characters of what Tasks reported, of all phases that are done together and of all that are not. Short reports are
- * told whole, the others get equal parts of what is left, and no less than `least`: whoever plans what comes next needs
- * what was found before.
+ * Characters for the reports of Tasks: `done` for all done phases together, `ends` for all others. Short reports are
+ * told whole; the others share what is left equally, and get no less than `least`, because planning the next step needs
+ * the earlier findings.
  */
 const room = { done: 6_000, ends: 4_000, least: 150 };
 
-/** Characters by which a commit is named. */
+/** Characters of an abbreviated commit id. */
 const shortCommit = 12;
 
-/** Tasks whose newest end is told in full behind the state, as what the agent has not read yet. */
+/** Ids of Tasks whose newest end is told in full after the state, because the agent has not read it yet. */
 export type Fresh = ReadonlySet<string>;
 const below = "told below";
 
-/** What came of a phase, by all that it delivered: of the last ones more, of those long ago their ids. */
+/** What the done phases delivered, one line each; of the oldest phases only the ids. */
 export const doneLines = (state: MissionState, fresh: Fresh = new Set()): string[] => {
   const done = state.plan.filter((phase) => phaseState(state, phase) === "done");
   const told = done.slice(-most.done);
@@ -53,7 +53,7 @@ export const doneLines = (state: MissionState, fresh: Fresh = new Set()): string
   ];
 };
 
-/** The newest Task of a phase that delivered, and that end of it. */
+/** The newest Task of a phase that delivered something, and the end with which it did. */
 const deliveryOf = (state: MissionState, id: string) => {
   const work = workOf(state, id);
   const task = work.findLast((one) => deliveredBy(one) !== undefined);
@@ -63,13 +63,13 @@ const deliveryOf = (state: MissionState, id: string) => {
 const isTold = (task: Dispatched | undefined, end: End | undefined, fresh: Fresh): boolean =>
   task !== undefined && end !== undefined && task.ends.at(-1) === end && fresh.has(task.taskID);
 
-/** On one line. */
+/** The report on one line. */
 const reportOf = (end: End | undefined): string =>
   end === undefined ? "" : oneLine(readEnd(end.summary).report, Number.POSITIVE_INFINITY);
 
 const lengthsOf = (texts: readonly string[]): number[] => texts.map(({ length }) => length);
 
-/** Where the whole is, if any of them is cut. */
+/** Says where the whole reports are, if any of them is cut. */
 const cutLine = (reports: readonly string[], rooms: readonly number[]): string[] =>
   reports.some(({ length }, at) => length > (rooms[at] ?? 0))
     ? ["What ends with … is cut; `task_evidence` with part outcome has all of it."]
@@ -78,7 +78,7 @@ const cutLine = (reports: readonly string[], rooms: readonly number[]): string[]
 const cut = (report: string, length: number): string[] =>
   report === "" ? [] : [`it said: ${JSON.stringify(oneLine(report, length))}`];
 
-/** What each said, the newest last. */
+/** What each end reported, the newest last. */
 const saidBy = (ends: readonly End[], space: number): string[] => {
   const reports = ends.map(reportOf);
   const rooms = sharedAmong(reports, space);
@@ -90,7 +90,7 @@ const saidBy = (ends: readonly End[], space: number): string[] => {
     .map((words, at) => `${at === 0 ? "it" : "then it"} said: ${words}`);
 };
 
-/** `ends`: what is not told below. */
+/** `ends`: those that are not told below. */
 const doneLine = (
   state: MissionState,
   { id, title }: PlannedPhase,
@@ -119,7 +119,7 @@ export const planLines = (state: MissionState, waits: Waits): string[] => {
   return [...open.slice(0, most.phases).map((phase) => `- ${phaseLine(phase)}`), ...rest];
 };
 
-/** Of a Mission whose user approves its plan: whether they have. */
+/** Whether the user has approved the plan, for a Mission that needs that. */
 export const approvalLines = (state: MissionState): string[] => {
   if (!state.approve.includes("plan") || state.plan.length === 0) return [];
   if (!isPlanDue(state)) return ["- The user approved the plan as it stands"];
@@ -139,9 +139,7 @@ const phaseLine = ({ id, title, phase, state, waits, after, squad, objective }: 
     oneLine(objective, longest.objective),
   ].join("; ");
 
-/**
- * Of what is not done, and of phases that are in the plan no more. What the service does with the whole is told apart.
- */
+/** Tasks of phases that are not done or no longer in the plan. Tasks of the service's own are told separately. */
 export const endLines = (state: MissionState, waits: Waits, fresh: Fresh = new Set()): string[] => {
   const done = new Set(state.plan.filter((phase) => phaseState(state, phase) === "done").map(({ id }) => id));
   const open = state.tasks.filter(
@@ -189,7 +187,7 @@ const endLine = (task: Dispatched, end: End, fresh: Fresh, said: string[]): stri
         ]),
   ].join("; ");
 
-/** Why the user cancelled Tasks, in their words, which hold on whatever has become of the phase. */
+/** Why the user cancelled Tasks, in their own words, which stay valid whatever has become of the phase. */
 export const cancelLines = ({ tasks }: MissionState, fresh: Fresh = new Set()): string[] =>
   tasks
     .flatMap((task) =>
@@ -209,7 +207,7 @@ const statOf = (...ends: readonly End[]): string[] => {
   return change === undefined ? [] : [change];
 };
 
-/** Whoever has to brief a phase anew wants to know how it was briefed. */
+/** The newest brief of each phase that is not done, needed by whoever briefs the phase anew. */
 export const briefLines = async (run: MissionRun): Promise<string[]> => {
   const state = run.state();
   const open = state.plan.flatMap((phase) =>

@@ -2,7 +2,10 @@ import type { DomainEvent } from "../../domain/event.ts";
 import type { MissionState } from "../../domain/state/mission.ts";
 import type { TaskSummary } from "../../protocol/task/status.ts";
 
-/** What a Mission's Tasks ask it, as their rows show it: one fact where that is new, and one where it is over. */
+/**
+ * The questions of a Mission's Tasks, by their list rows: one event for each new question, and one for each that is
+ * over.
+ */
 export const askFacts = (state: MissionState, rows: ReadonlyMap<string, TaskSummary>): DomainEvent[] => {
   const sessionID = state.sessionID;
   const pendingOf = (taskID: string) => {

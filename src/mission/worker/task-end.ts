@@ -20,12 +20,12 @@ import { shortDiff } from "../tool/task-evidence.ts";
 import { readVerdict } from "../verdict.ts";
 
 /**
- * Records what became of a Mission's Tasks, and what they ask it: one event for each ended attempt, and each question,
- * that its fold lacks, committed at the version it was decided at. So each is recorded exactly once, even if a nudge is
+ * Records the ends and the questions of a Mission's Tasks: one event for each ended attempt, and for each question,
+ * that the fold lacks, committed at the version it was decided at. So each is recorded exactly once, even if a nudge is
  * lost, doubled or late.
  */
 
-/** Longest text of a Task's last reply or error that is recorded, in characters. */
+/** Most characters of a Task's last reply or error that are recorded. */
 const longestWords = 4000;
 
 export const recordTaskEnds = async (run: MissionRun): Promise<void> => {
@@ -49,7 +49,7 @@ export const recordTaskEnds = async (run: MissionRun): Promise<void> => {
   }
 };
 
-/** With the plan as it is after all of them, in the last one: it is told once. */
+/** Adds the plan as it is after all events to the last of them, so that it is told once. */
 const withPlan = (state: MissionState, events: readonly DomainEvent[]): DomainEvent[] => {
   const after = events.reduce((so, event) => {
     const at = { stream: state.sessionID, position: so.position, version: so.version + 1, at: so.updatedAt };
@@ -70,7 +70,7 @@ const withPlan = (state: MissionState, events: readonly DomainEvent[]): DomainEv
 
 const mostNamed = 50;
 
-/** What the service observed of the newest attempt of a Task, as far as its agent decides by it. */
+/** What the service observed of a Task's newest attempt, as far as the Mission's agent decides by it. */
 const evidenceOf = async (
   run: MissionRun,
   status: TaskStatus,
@@ -92,7 +92,7 @@ const evidenceOf = async (
     .slice(-mostReviews),
 });
 
-/** The files of its change, and the change itself where it is short; none where its diff cannot be had any more. */
+/** The files of the Task's change, and the diff itself if it is short; empty if the diff is no longer available. */
 const filesOf = async (run: MissionRun, { taskID, git }: TaskStatus): Promise<Pick<Evidence, "files" | "diff">> => {
   if (git.diffStat === null || git.diffStat.files === 0) return {};
   const diff = (await orNothing(() => run.tasks.diff(taskID))) ?? "";
@@ -125,7 +125,7 @@ const checksOf = async (run: MissionRun, { taskID, checks }: TaskStatus): Promis
 
 const isRed = ({ state }: TaskStatus["checks"][number]): boolean => state === "failed" || state === "error";
 
-/** undefined: it is gone meanwhile, or only another node has it: the Mission does not wait for one that may be gone. */
+/** undefined: it is gone, or only another node has it. The Mission does not wait for a node that may be gone. */
 const orNothing = async <T>(work: () => Promise<T>): Promise<T | undefined> =>
   work().catch((error: unknown) => {
     if (error instanceof ServiceError && (!error.retryable || error.code === "node_away")) return undefined;
@@ -173,7 +173,7 @@ const endsOf = async (run: MissionRun, task: Dispatched, row: TaskSummary | unde
       const { lifecycleStatus, error, errorInfo, summary } = event.data;
       const newest = attempt === row.attempt && row.lifecycleStatus !== "active";
       const status = newest ? await statusOf(run, taskID) : undefined;
-      // The whole report of its work; a Task's last message may be no more than an answer to its reviewer.
+      // The whole report of the work; a Task's last message may be only an answer to its reviewer.
       const words = status?.summary ?? (await loadText(run.store.blobs, summary));
       return {
         type: "task.ended",
@@ -197,7 +197,10 @@ const endsOf = async (run: MissionRun, task: Dispatched, row: TaskSummary | unde
   );
 };
 
-/** What landed in an attempt, however many began since; `before`: the end of the one before it. */
+/**
+ * The commit that landed in the attempt that ended with `end`, however many began since; null: none. `before`: the end
+ * of the attempt before it.
+ */
 const landedBetween = (facts: readonly Recorded[], before: Recorded | undefined, end: Recorded): string | null => {
   const landing = facts.findLast(
     (event) =>
@@ -206,17 +209,14 @@ const landedBetween = (facts: readonly Recorded[], before: Recorded | undefined,
   return landing?.type === "landing.finished" ? landedAs(landing.data) : null;
 };
 
-/**
- * Of a cancelled Task: whether a person wanted that, by what was recorded before its end. Whoever aborts a Mission is
- * one.
- */
+/** Whether a person had the Task cancelled, by what was recorded before its end. Aborting a Mission counts as well. */
 const byUser = (before: readonly Recorded[]): Pick<EventData["task.ended"], "cancelledByUser"> => {
   const request = before.findLast((event) => event.type === "cancel.requested");
   if (request === undefined || ofMission(request.data.surface, request.data)) return {};
   return { cancelledByUser: { reason: request.data.reason.slice(0, longestWords) } };
 };
 
-/** Of a Task that judges the whole, as far as it came to one. */
+/** The verdict of a Task that judges the whole, if it gave one. */
 const verdictOf = (
   { judges }: Dispatched,
   status: TaskStatus | undefined,
@@ -225,7 +225,7 @@ const verdictOf = (
   return said === undefined ? {} : { verdict: said };
 };
 
-/** undefined: it was deleted meanwhile. */
+/** undefined: the Task was deleted meanwhile. */
 const statusOf = async (run: MissionRun, taskID: string): Promise<TaskStatus | undefined> =>
   run.tasks.status(taskID).catch((error: unknown) => {
     if (error instanceof ServiceError && error.code === "task_not_found") return undefined;

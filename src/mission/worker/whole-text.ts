@@ -5,12 +5,14 @@ import { dutyOf } from "../own-task.ts";
 import { redOf } from "../verify.ts";
 import type { Fresh } from "./state-text.ts";
 
-/** What was found of a Mission's whole, and what the service does with it, in lines for its agent when it is woken. */
+/**
+ * What is known of the whole of a Mission, and what the service does with it, in lines for its agent when it is woken.
+ */
 
 const longest = { notes: 4_000, error: 300, tail: 600 };
 const mostRed = 10;
 
-/** Characters by which a commit is named. */
+/** Characters of an abbreviated commit id. */
 const shortCommit = 12;
 
 export const wholeLines = (state: MissionState, waits: Waits, fresh: Fresh = new Set()): string[] => [
@@ -19,7 +21,7 @@ export const wholeLines = (state: MissionState, waits: Waits, fresh: Fresh = new
   ...ownLines(state, waits),
 ];
 
-/** Word for word: by it the agent decides what is mended. */
+/** Word for word, because the agent decides by it what to fix. */
 const verdictLines = ({ verdict }: MissionState, fresh: Fresh): string[] => {
   if (verdict === null || verdict.verdict === "accepted") return [];
   const { taskID, commit, notes } = verdict;
@@ -43,7 +45,7 @@ const acceptanceLines = ({ acceptance }: MissionState): string[] => {
     );
 };
 
-/** Tasks of the service's own that run, and what became of the newest merge. */
+/** The service's own Tasks that run, and how the newest merge ended. */
 const ownLines = ({ tasks }: MissionState, waits: Waits): string[] => {
   const merge = tasks.findLast((task) => task.merge !== undefined);
   return tasks

@@ -20,7 +20,7 @@ export const createBuiltinModel = (codemods: World["codemods"] = {}): Model => (
     return new Promise((resolve) => {
       signal.throwIfAborted();
       const names = tools.map(({ name }) => name);
-      // Whoever judges has nothing to change files with.
+      // A reviewer has no tool that changes files.
       if (names.includes("verdict") && !names.includes("write")) {
         const brief = messages.find(({ role }) => role === "user");
         const calls = [review(brief?.role === "user" ? brief.text : "")];

@@ -1,16 +1,16 @@
 import { messageOf } from "../../error.ts";
 
-/** Parses the arguments of a call as a model wrote them; what is wrong is a message to that model. */
+/** Parses the arguments of a call as the model wrote them. Errors are worded for that model. */
 
 /**
- * Characters of a call's arguments: no model writes as much in one reply (128,000 tokens are half of it), and each of
- * them is parsed, kept, and sent again with every later turn.
+ * Most characters of a call's arguments. No model writes that much in one reply (128,000 tokens are half of it), and
+ * every character is parsed, kept, and sent again with every later turn.
  */
 const mostInput = 1024 * 1024;
 
 /**
- * Values in them, twice as many as there may be keys in a body: a mebibyte of `1,` is half a million, and each is
- * built.
+ * Most values in the arguments, twice as many as a request body may have keys: a mebibyte of `1,` is half a million
+ * values, each of which is built.
  */
 const mostValues = 20_000;
 
@@ -36,9 +36,12 @@ export const parsed = (tool: string, input: string, cut: boolean): { input: unkn
 
 const [quote, backslash, comma, object, array] = [0x22, 0x5c, 0x2c, 0x7b, 0x5b];
 
-/** Counts what begins a value in JSON, before anything is built from it; in what is not JSON it counts the same. */
+/**
+ * Counts the beginnings of values in JSON before anything is built from it; text that is not JSON is counted the same
+ * way.
+ */
 const holdsAtMost = (text: string, most: number): boolean => {
-  // Each takes at least a character.
+  // Each value takes at least one character.
   if (text.length <= most) return true;
   let count = 0;
   let quoted = false;

@@ -11,12 +11,12 @@ export type Tokens = Omit<ModelUsage, "costUSD">;
 
 let table: typeof import("@pydantic/genai-prices") | undefined;
 
-/**
- * Models of the configuration that the table does not have: to look through all of it takes a fifth of a millisecond.
- */
+/** Configured models that the table does not have: searching all of it takes a fifth of a millisecond. */
 const unpriced = new Set<string>();
 
-/** US dollars; null where the table does not know the model. `provider`: the table's name of whoever is paid. */
+/**
+ * US dollars; null where the table does not know the model. `provider`: the table's name of the provider that is paid.
+ */
 export const costOf = async (tokens: Tokens, provider: string, model: string): Promise<number | null> => {
   if (provider === "builtin") return 0;
   const name = `${provider}/${model}`;
@@ -47,13 +47,13 @@ export const tokensOf = ({ inputTokens, outputTokens }: LanguageModelV4Usage): T
   cacheWriteTokens: inputTokens.cacheWrite ?? 0,
 });
 
-/** US dollars, as the provider reports them; undefined: it does not. */
+/** US dollars as reported by the provider; undefined: it reports none. */
 export const reportedCost = (metadata: SharedV4ProviderMetadata | undefined): number | undefined => {
   const usage = metadata?.["openrouter"]?.["usage"] as { cost?: unknown } | undefined;
   return typeof usage?.cost === "number" ? usage.cost : undefined;
 };
 
-/** US dollars of a call: as reported, else by the table. */
+/** US dollars of a call: as reported, otherwise by the table. */
 export const priceOf = async (
   reported: number | undefined,
   spent: Tokens,

@@ -3,11 +3,14 @@ import type { ModelRequest, Traits } from "../model.ts";
 import type { Connection, ProviderKind } from "../provider-kind.ts";
 
 /**
- * How hard a model is to think. The SDK's packages turn a level into their wire's words: a level where it has one, a
- * share of the output's tokens where it wants a budget.
+ * The reasoning effort. The SDK's packages turn a level into the terms of each provider's API: a level where it has
+ * levels, a share of the output tokens where it wants a budget.
  */
 
-/** Models whose provider refuses the setting, or none whose server is known to take it. */
+/**
+ * Whether a model accepts the setting, by its name. For other models the provider refuses it; among `openai-compatible`
+ * servers only those of these models are known to accept it.
+ */
 const takes: Record<ProviderKind, (name: string) => boolean> = {
   anthropic: (name) => !/claude-(instant|v?2|3-[05h]|3-(opus|sonnet))/.test(name),
   openai: (name) => /^(ft:)?(o[134]|gpt-[5-9]|codex)/.test(name) && !/^(o1-(mini|preview)|gpt-5-chat)/.test(name),
@@ -19,7 +22,10 @@ const takes: Record<ProviderKind, (name: string) => boolean> = {
     ),
 };
 
-/** `said`: the operator's word on this model, `service`: on all; false: it takes none, whatever its name says. */
+/**
+ * `said`: the operator's setting for this model, `service`: for all models; false: the model gets none, whatever its
+ * name.
+ */
 export const effortTrait = (
   kind: ProviderKind,
   modelID: string,
@@ -30,7 +36,7 @@ export const effortTrait = (
   return { effort: { usual: said ?? service } };
 };
 
-/** The effort that a request is sent with; undefined: none is named, and the provider's default holds. */
+/** The effort that a request is sent with; undefined: none is sent, and the provider's default holds. */
 export const effortFor = (
   { effort }: Traits,
   { kind, api }: Connection,
@@ -42,7 +48,7 @@ export const effortFor = (
   if (asked === undefined) return undefined;
   const level = leastFor(modelID.toLowerCase(), asked, kind);
   if (level === undefined || level === "none") return level;
-  // From 5.6 on, chat completions take no tools together with reasoning.
+  // From GPT-5.6 on, chat completions accept no tools together with reasoning.
   if (kind === "openai" && api === "chat" && request.tools.length > 0 && /^gpt-5\.([6-9]|\d\d)/.test(modelID))
     return undefined;
   const claude = kind === "anthropic" || (kind === "openrouter" && modelID.includes("claude"));
@@ -50,8 +56,8 @@ export const effortFor = (
 };
 
 /**
- * The level, or the least above it that the model takes, where the SDK's package does not know: their providers refuse
- * the others. undefined: it has one level alone.
+ * The level, or the lowest above it that the model accepts, where the SDK's package does not know that: the provider
+ * refuses any other. undefined: the model has only one level.
  */
 const leastFor = (name: string, level: Effort, kind: ProviderKind): Effort | undefined => {
   if (kind === "openai" && name.startsWith("gpt-5-pro")) return undefined;
@@ -60,12 +66,12 @@ const leastFor = (name: string, level: Effort, kind: ProviderKind): Effort | und
   return always && level === "none" ? "low" : level;
 };
 
-/** Models that think within a budget; later ones decide for themselves. */
+/** Claude models that think within a budget; later ones decide for themselves. */
 const budgeted = /claude-(3[-.]7|(opus|sonnet|haiku)-4([-.][015])?(-\d{8})?$)/;
 
 /**
- * Claude does not think where the tool is chosen for it; with a budget also not between calls that it made without, as
- * after a switch of models.
+ * Claude does not think when the tool is chosen for it. With a budget it does not think between calls either if they
+ * were made without thinking, as after a switch of models.
  */
 const mayThink = (modelID: string, { toolChoice, messages }: ModelRequest): boolean => {
   if (toolChoice !== undefined) return false;

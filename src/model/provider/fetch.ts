@@ -33,8 +33,8 @@ export class RedirectError extends Error {
 }
 
 /**
- * Bytes of one line of an answer. What a model says comes in small pieces; one piece is parsed at once, and arguments
- * of a mebibyte whose characters are all escaped fit in.
+ * Most bytes of one line of an answer. A model's output comes in small pieces, and one piece is parsed at once;
+ * arguments of a mebibyte whose characters are all escaped still fit.
  */
 const longestLine = 6 * 1024 * 1024;
 
@@ -64,7 +64,7 @@ export const createFetch = (origin: string, { firstMs, silentMs, replyMs }: Pati
     };
     const answer = await send(url, init, (line) => watch(line, firstMs));
     const { statusCode: status = 0, statusMessage: statusText = "" } = answer;
-    // Following it would send the key elsewhere.
+    // Following the redirect would send the key elsewhere.
     if (redirects.includes(status)) {
       answer.destroy();
       throw new RedirectError(status);
@@ -131,7 +131,7 @@ const send = (url: URL, init: RequestInit, watch: (line: Line) => NodeJS.Timeout
       if (stale) resolve(send(url, init, watch));
       else reject(error);
     });
-    // As bytes: Node would append a string to the head, which copies both.
+    // As bytes: Node would append a string to the head, and copy both.
     sent.end(body == null ? undefined : Buffer.from(body));
   });
 

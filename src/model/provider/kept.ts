@@ -3,7 +3,7 @@ import type { SharedV4ProviderOptions } from "@ai-sdk/provider";
 import type { ModelRef } from "../../domain/agent.ts";
 import type { PromptMessage } from "../model.ts";
 
-/** What a provider gave with a reply and is sent back, and by which ids it is told of its calls. */
+/** What a provider gave with a reply and wants back, and the ids under which it is sent its calls. */
 
 /**
  * Parts that a provider wants back unchanged (ids of calls, thinking signatures, encrypted reasoning), in their
@@ -17,23 +17,21 @@ export type KeptPart = { options?: SharedV4ProviderOptions } & (
   | { type: "call"; id?: string }
 );
 
-/**
- * Mistral's API, and the chat templates of its models on other servers, refuse every id but nine letters and digits.
- */
+/** Mistral's API, and the chat templates of its models on other servers, accept only ids of nine letters and digits. */
 const nine = /^[a-zA-Z0-9]{9}$/;
 const wantsNine = /mistral|mixtral|ministral|codestral|devstral|magistral|pixtral/i;
 
 /**
- * For a model: the ids of the calls in one message, by ours. Its own, where this very model gave them: some APIs check
- * their form, and some models are trained on it. Ours elsewhere, 31 letters, digits and `_`: fit for Anthropic
- * (`[a-zA-Z0-9_-]+`) and OpenAI (at most 40, or 64).
+ * For a model: maps our ids of the calls in one message to the ids that it is sent. Its own ids, if this very model
+ * made the calls: some APIs check their form, and some models are trained on it. Otherwise ours, 31 letters, digits and
+ * `_`, which fit Anthropic (`[a-zA-Z0-9_-]+`) and OpenAI (at most 40, or 64).
  */
 export const callIDs = (ref: ModelRef) => {
   const isFit = wantsNine.test(ref) ? (id: string) => nine.test(id) : undefined;
   return (message: PromptMessage | undefined): ReadonlyMap<string, string> => {
     if (message?.role !== "assistant" || message.calls.length === 0) return new Map();
     const own = ownIDs(message.provider as Kept | undefined, ref);
-    // Of two that are the same nobody could tell which result is whose.
+    // With two equal ids nobody could tell which result belongs to which call.
     const usable = own.length === message.calls.length && new Set(own).size === own.length && !own.includes("");
     return new Map(
       message.calls.map(({ callID }, at) => {

@@ -45,8 +45,8 @@ export const createPrompter = (ref: ModelRef, kind: ProviderKind, takes: Traits[
 };
 
 /**
- * Anthropic caches up to at most four marks: we mark the instructions (with the tools before them), the newest message,
- * and the one that ended the previous request, so that its prefix is found again.
+ * Anthropic caches the prompt up to each of at most four marks. We mark the instructions (with the tools before them),
+ * the newest message, and the one that ended the previous request, so that its prefix is found again.
  */
 const marked = (prompt: LanguageModelV4Prompt): LanguageModelV4Prompt => {
   const ends = prompt.flatMap(({ role }, index) => (role === "user" || role === "tool" ? [index] : [])).slice(-2);
@@ -163,8 +163,8 @@ const textIn = (bytes: Uint8Array): string | undefined => {
 };
 
 /**
- * `strict`: tools whose schema allows it are (strict.ts). OpenAI's Responses API makes a schema strict, and each
- * optional parameter required, unless it is told not to.
+ * `strict`: tools whose schema allows it are strict (strict.ts). OpenAI's Responses API makes every schema strict, and
+ * each optional parameter required, unless it is told not to.
  */
 export const toolsFor = (
   request: ModelRequest,

@@ -34,9 +34,9 @@ const defaultPatience: Patience = { firstMs: 180_000, silentMs: 120_000, replyMs
 const over = new Error("The reply is over.");
 
 /**
- * A model of one provider, called through the AI SDK's provider interface: one HTTP request per reply, no retries of
- * its own; but once in its life a refusal of strict schemas is followed by the same request without. The package is
- * loaded with the first reply.
+ * A model of one provider, called through the AI SDK's provider interface: one HTTP request per reply, without retries.
+ * Only when the provider refuses strict schemas is the request sent again without them, once in the model's life. The
+ * package is loaded with the first reply.
  */
 export const createProviderModel = (
   connection: Connection,
@@ -80,7 +80,7 @@ export const createProviderModel = (
     if (typeof outcome !== "string") return { ...outcome, usage: spent };
     const calls: ModelReply["calls"] = [];
     for (const { tool, input } of gathered.calls) {
-      // All that has arrived comes in one turn of the loop, and each call may be long.
+      // Otherwise all calls that have arrived would be parsed in one turn of the event loop, and each may be long.
       await tick();
       calls.push({ tool, ...parsed(tool, input, outcome === "length") });
     }
@@ -134,26 +134,26 @@ const callOptions = (
     ...(tools.length === 0 ? {} : { tools }),
     ...(request.toolChoice === undefined ? {} : { toolChoice: { type: "tool", toolName: request.toolChoice } }),
     abortSignal,
-    // OpenRouter's package knows the setting by its own name alone.
+    // OpenRouter's package knows the setting only under a name of its own.
     ...(effort === undefined || kind === "openrouter" ? {} : { reasoning: effort }),
     ...(effort !== undefined && kind === "openrouter"
       ? { providerOptions: { openrouter: { reasoning: { effort } } } }
       : {}),
-    // Nothing is stored at the provider: reasoning comes back encrypted, and we send it again. Summaries of it are not
-    // asked for: not every account may.
+    // Nothing is stored at the provider: reasoning comes back encrypted, and we send it again. We ask for no summaries
+    // of it, because not every account may.
     ...(kind === "openai" ? { providerOptions: { openai: { ...unstored, ...cached(request) } } } : {}),
   };
 };
 
 const unstored = { store: false, reasoningSummary: null };
 
-/** Routes the requests of a session to where their beginning is cached. */
+/** Routes the requests of a session to the server that has cached their beginning. */
 const cached = ({ session }: ModelRequest) => (session === undefined ? {} : { promptCacheKey: session });
 
 /** Assembles the parts of a stream. */
 const gather = (request: ModelRequest, line: AbortSignal) => {
   const parts: KeptPart[] = [];
-  /** Blocks that have begun and not ended. */
+  /** Blocks that have begun but not ended. */
   const blocks = new Map<string, KeptPart>();
   const args = new Map<string, string>();
   const tools = new Map<string, string>();
@@ -185,7 +185,7 @@ const gather = (request: ModelRequest, line: AbortSignal) => {
     },
     take(part: LanguageModelV4StreamPart) {
       if (line.aborted) return;
-      // The package says "stream-start" itself, before a byte has come.
+      // The package itself emits "stream-start", before any byte has arrived.
       if (!answering && part.type !== "stream-start" && part.type !== "error") {
         answering = true;
         request.onBegin?.();
@@ -313,7 +313,7 @@ const outcomeOf = (
     case "content-filter":
       return refused(`${id} withheld the reply: its content filter ended it (${finish.raw}).`, null);
     case "other":
-      // A stream without a finish reason of the provider's was cut off.
+      // A stream without the provider's own finish reason was cut off.
       return finish.raw === undefined ? cutShort(id) : done;
     case "error":
     case "interrupted":

@@ -2,15 +2,15 @@ import type { ToolSpec } from "../model.ts";
 import type { Connection } from "../provider-kind.ts";
 
 /**
- * Strict schemas: the provider then lets its model write no arguments but those that fit. OpenAI's and Anthropic's
- * wires have them for single tools. Every object has to be closed, and of OpenAI's every property required; what is
- * optional would be filled in with values that nobody meant. So a tool is strict where it has no optional parameter at
- * any depth.
+ * Strict schemas: the provider lets its model write only arguments that fit the schema. OpenAI's and Anthropic's APIs
+ * offer them for single tools. Every object has to be closed, and for OpenAI every property required: the model would
+ * fill in optional ones with values that nobody meant. So a tool is strict only if it has no optional parameter at any
+ * depth.
  */
 
 type Schema = Record<string, unknown>;
 
-/** What the schemas of both wires may say. */
+/** The keywords that both APIs accept in a strict schema. */
 const known = new Set(["type", "properties", "required", "items", "enum", "description", "additionalProperties"]);
 
 const isSchema = (value: unknown): value is Schema =>
@@ -34,7 +34,7 @@ const close = (schema: unknown): Schema | undefined => {
   return { ...schema, properties: closed, additionalProperties: false };
 };
 
-/** Made once for each tool, whose schema is one object for all requests. */
+/** Computed once for each tool, whose schema is the same object in all requests. */
 const made = new WeakMap<object, { closed: Schema | undefined }>();
 
 /** The schema with every object closed; undefined: it cannot be strict. */
@@ -46,7 +46,7 @@ export const closedSchema = ({ parameters }: ToolSpec): Schema | undefined => {
 
 export const hasStrict = ({ kind }: Connection): boolean => kind === "openai" || kind === "anthropic";
 
-/** A request was refused for its tools: a model that has no strict ones, or a limit of theirs. */
+/** Whether a request was refused for its strict tools: the model supports none, or a limit on them was exceeded. */
 export const refusesStrict = (error: unknown): boolean => {
   const { statusCode, message, responseBody } = error as Record<string, unknown>;
   const texts = [message, responseBody].map((text) => (typeof text === "string" ? text.slice(0, 20_000) : ""));

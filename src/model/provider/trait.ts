@@ -5,8 +5,8 @@ import { effortTrait } from "./effort.ts";
 import { publishedWindow } from "./window.ts";
 
 /**
- * What a model can read: as the operator says; else by the table that ships with the prices (window), and by the
- * provider's kind and the model's name (images, PDFs). Unknown traits get the safer guess: a window that is too small
+ * What a model can read: as the operator says; otherwise the window by the table that ships with the prices, and images
+ * and PDFs by the provider's kind and the model's name. Unknown traits get the safer guess: a window that is too small
  * costs an early compaction, but an image sent to a model that cannot read it costs the Task.
  */
 
@@ -17,7 +17,7 @@ export type ModelEntry = {
   images?: boolean | undefined;
   pdf?: boolean | undefined;
   tools?: boolean | undefined;
-  /** Of reasoning, where neither Task nor agent says; false: it takes none. */
+  /** The reasoning effort where neither Task nor agent names one; false: the model accepts none. */
   effort?: Effort | false | undefined;
 };
 
@@ -55,7 +55,7 @@ export const traitsOf = async (
   };
 };
 
-/** Which window a model of somebody's own server is taken to have, and why, in words for the operator. */
+/** The window assumed for a model on somebody's own server, and why, in words for the operator. */
 export const servedWindow = (
   provider: string,
   modelID: string,

@@ -1,11 +1,12 @@
 /**
- * The context windows of well-known open models, in tokens, as their makers publish them: what the weights hold without
- * settings of their own (YaRN and the like). A server may be started with less, which only the operator knows. Held
- * against the catalogue of models.dev (July 2026), model cards and Ollama's library; where sources differ, the smaller
- * one counts, because a window that is too large fails a request, and one that is too small only summarises early.
+ * The context windows of well-known open models, in tokens, as their makers publish them: what the weights support
+ * without further settings (YaRN and the like). A server may be started with less, which only the operator knows.
+ * Checked against the catalogue of models.dev (July 2026), model cards and Ollama's library. Where sources differ, the
+ * smaller one counts, because a window that is too large fails a request, and one that is too small only summarises
+ * early.
  */
 
-/** The first that matches counts; special ones stand before their family. */
+/** The first match counts; special names stand before their family. */
 const published: readonly (readonly [name: RegExp, tokens: number])[] = [
   [/gpt-oss/, 131_072],
   [/qwen3-coder|qwen3-next|qwen3-vl|qwen3\.[5-9]|qwen3-(4b|30b-a3b|235b-a22b)-((instruct|thinking)-)?2507/, 262_144],
@@ -54,7 +55,8 @@ const published: readonly (readonly [name: RegExp, tokens: number])[] = [
 ];
 
 /**
- * undefined: the name is not known. Names of servers are read as their makers': `llama3.1:8b`, `Qwen/Qwen3-8B-GGUF`.
+ * undefined: the name is unknown. The names that servers use are understood as well: `llama3.1:8b`,
+ * `Qwen/Qwen3-8B-GGUF`.
  */
 export const publishedWindow = (modelID: string): number | undefined => {
   const name = modelID.toLowerCase().replaceAll("_", "-");

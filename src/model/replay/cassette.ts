@@ -10,7 +10,8 @@ import { keptOrLoaded } from "../../async/load-once.ts";
 /**
  * Exchanges with a provider at the HTTP level, in one readable JSON file per Task, without request headers and keys.
  * They are played back by the content of the request, not by order, so that a Task that was killed and asks again gets
- * the same answer. A request that was not recorded is refused by name; a cassette never calls out.
+ * the same answer. A request that was not recorded is refused with its difference from the nearest one; a cassette
+ * never calls out.
  */
 
 const json = z.json();
@@ -42,7 +43,7 @@ type Exchange = Cassette["exchanges"][number];
 /** Wraps the `fetch` of a provider; `label` names the Task. */
 export type FetchWrapper = (line: typeof fetch, label: string) => typeof fetch;
 
-/** No recorded request is like this one. */
+/** No recorded request matches this one. */
 export class CassetteMiss extends Error {
   constructor(message: string) {
     super(message);

@@ -1,6 +1,7 @@
 /**
- * When two requests are equivalent: the conversation counts, but not the instructions, tool descriptions and cache
- * marks, which we revise; nor what differs from run to run (ids, dates, hashes, durations, absolute paths).
+ * When two requests are equivalent: only the conversation counts. The instructions, tool descriptions and cache marks
+ * do not, because we revise them; nor does what differs from run to run (ids, dates, hashes, durations, absolute
+ * paths).
  */
 
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
@@ -60,7 +61,8 @@ export const compared = (value: Json): Compared => {
 };
 
 /**
- * Whose calls those are is told by their place. Recordings may have ids of ours where the provider's own are sent now.
+ * Calls are matched by their place, without their ids: a recording may have ids of ours where the provider's own are
+ * sent now.
  */
 const isCallID = (part: { [key: string]: Json }, key: string): boolean =>
   key === "tool_call_id" || key === "tool_use_id" || key === "call_id" || (key === "id" && isCall(part));

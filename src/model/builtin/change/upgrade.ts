@@ -180,7 +180,7 @@ function* stateOf(
   };
 }
 
-/** Runs a command in a folder, and restores the files when it fails. */
+/** A script that runs a command in a folder, and restores the files when it fails. */
 const guarded = (command: string, folder: string, files: readonly string[]): string =>
   [
     "keep=$(mktemp -d) || exit 97",

@@ -7,7 +7,7 @@ export type Block = { kind: "block"; info: string; content: string; closed: bool
 const opening = /^([ \t]*(?:(?:[-*+•]|\d{1,4}[.)])[ \t]+)*)(`{3,}|~{3,})(.*)$/s;
 
 export const scan = (request: string): (Line | Block)[] => {
-  // In a text with CRLF throughout, the sender added it; a single CRLF belongs to the content.
+  // With CRLF throughout, the sender added the CR; a single CRLF belongs to the content.
   const text = request.replace(/^\uFEFF/, "");
   const windows = /\r\n/.test(text) && !/(?:^|[^\r])\n/.test(text);
   const lines = (windows ? text.replaceAll("\r\n", "\n") : text).split("\n");

@@ -85,7 +85,7 @@ const nextSaid = (elements: ReturnType<typeof scan>, at: number): ReturnType<typ
   return undefined;
 };
 
-/** The line without numbering, bullets, open check boxes, who is called, and filler words. */
+/** The line without numbering, bullets, open check boxes, a leading @mention, and filler words. */
 const bare = (line: string): string =>
   line
     .trim()
@@ -95,7 +95,8 @@ const bare = (line: string): string =>
     .trim();
 
 /**
- * What the text of a forge's event stands in, one whole line each (forge/intake.ts): it says where the text is from.
+ * Lines that frame the text of a forge's event (forge/intake.ts). Each is a whole line, and only says where the text
+ * comes from.
  */
 const frame =
   /^(?:Do what issue \d+ of \S+ asks for\. What follows is from there: .*|A review of your pull request says what to change:|On \S+(?:, line \d+)?:|<data from="(?:issue|comment|review) [^"<>]*">|<\/data>)$/;

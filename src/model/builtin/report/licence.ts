@@ -128,7 +128,7 @@ const yarn = (rows: readonly Row[]): Package[] => {
         .replace(/^version:? /, "")
         .replaceAll('"', "");
   }
-  // The project's own workspaces.
+  // Leaves out the project's own workspaces.
   return found.filter(({ version }) => version !== "0.0.0-use.local");
 };
 

@@ -8,7 +8,7 @@ export type Item = {
   title: string;
   /** The request for its Task, as instructions of the built-in model. */
   request: string;
-  /** Numbers of items of the same text. */
+  /** Numbers of items of the same text that come before this one. */
   after: number[];
   squad: string | undefined;
 };

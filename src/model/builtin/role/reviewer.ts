@@ -10,7 +10,7 @@ import type { Call } from "../step.ts";
 
 type Verdict = { verdict: "accepted" | "rejected" | "inconclusive"; notes: string };
 
-/** The criterion of a slice that is one block of the request. */
+/** The acceptance criterion of a slice that is one block of the request. */
 export const asItsBlock = (path: string): string => `\`${path}\` is as its block of the request says`;
 
 export const review = (text: string): Call => {
@@ -29,7 +29,7 @@ export const review = (text: string): Call => {
 /** Removes the marker of foreign text. */
 const undo = (text: string): string => text.replace(/^<data [^\n]*>\n/, "").replace(/\n<\/data>$/, "");
 
-/** What was red before the work is not its fault. */
+/** The end of an evidence line about a check that was red before the work as well, which is not the work's fault. */
 const tooBefore = ", before the work, too";
 const onBase = /, (passed|failed|could not run) before the work\b.*$/;
 

@@ -1,7 +1,7 @@
 import type { PromptMessage } from "../../model.ts";
 import type { Call } from "../step.ts";
 
-/** Writes a squad with the built-in model: the roster of a squad production's request, filled into shipped texts. */
+/** Writes a squad with the built-in model: fills the roster of a squad production's request into shipped texts. */
 
 export type RosterReply =
   | { kind: "calls"; calls: Call[] }
@@ -39,7 +39,7 @@ export const authorSquad = (messages: readonly PromptMessage[]): RosterReply => 
       };
 };
 
-/** In the form that mission/tool/produce-squad.ts writes. */
+/** Reads the form that mission/tool/produce-squad.ts writes. */
 const readRoster = (text: string): Wanted | undefined => {
   const [, squad, phase] = /^Make the squad `([^`]+)`, which owns the phase `([^`]+)`\.$/m.exec(text) ?? [];
   const field = (name: string) => new RegExp(`^- ${name}: (.+)$`, "m").exec(text)?.[1];

@@ -46,8 +46,8 @@ export const plan = (
     said: instruction.said,
     instruction,
   }));
-  // With several files, each becomes a slice, which can be judged separately; unless the others came by a message, when
-  // the work had begun without a plan.
+  // Several files become one slice each, which can be judged separately. This does not apply when a message brought
+  // more files after the work had begun without a plan.
   const planned = turns[0] === undefined || turns[0].some(({ tool }) => tool === "slice");
   if (writes.length > 1 && tools.includes("slice") && planned) work.unshift({ said: "the plan" });
   for (const [index, { said, instruction }] of work.entries()) {
@@ -168,7 +168,7 @@ const instructionFailed = (why: string, reports: readonly string[]): Plan => ({
   remedy: `Correct the instruction and send it as a message, or use a model: ${ownModel}.`,
 });
 
-/** Where all forms stand, with two that most people need first. */
+/** Two forms that most people need first, and where all of them are documented. */
 const manual = 'such as `run the tests` or `replace "A" with "B" in docs/*.md`. All forms: /ui/manual/rules';
 
 const needsModel = (understood: readonly Instruction[], unknown: Parsed["unknown"], begun: boolean): Plan => {
