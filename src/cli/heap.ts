@@ -3,8 +3,8 @@ import { runInNewContext } from "node:vm";
 
 /**
  * Bounds V8's heap. By default V8 takes memory as long as the machine has some: 130 MB for young objects after a few
- * hundred turns of one conversation, and about as much for garbage among old ones. A bounded heap takes half of
- * that, and no step takes longer (docs/decisions/0034-bounded-heap.md).
+ * hundred turns of one conversation, and about as much for garbage among old ones. A bounded heap takes half of that,
+ * and no step takes longer (docs/decisions/0034-bounded-heap.md).
  */
 export const boundHeap = (): void => {
   // The space for young objects keeps the size it had at the start, about 16 MB.
@@ -32,8 +32,8 @@ export const releaseAfterStart = (): void => {
 
 /**
  * Enlarges the space for young objects again: the collection shrinks it to a megabyte, where the bound would keep it.
- * V8 enlarges the space when more objects survive than fit into it: here once, to sixteen times its size, which takes memory only as
- * far as it is used.
+ * V8 enlarges the space when more objects survive than fit into it: here once, to sixteen times its size, which takes
+ * memory only as far as it is used.
  */
 const regrow = (): void => {
   setFlagsFromString("--semi-space-growth-factor=16");
