@@ -8,9 +8,9 @@ import { readZip } from "../squad/package/zip.ts";
 /** Checks a package on this machine, for `sortie squad validate` when no service answers. */
 
 /**
- * Validates a package in a folder (`path`) or a ZIP file (`zip`: its bytes in base64). undefined: the path does not
- * exist, or the folder has no package. Names of external agents and MCP servers are not checked, because they are in
- * the service's configuration.
+ * Validates a package in a folder (`path`) or a ZIP file (`zip`: its bytes in base64). undefined: nothing exists
+ * at the path. Names of external agents and MCP servers are not checked, because they are in the service's
+ * configuration.
  */
 export const checkHere = async (source: { path: string } | { zip: string }, scope: "user" | "project") => {
   if ("path" in source && statSync(source.path, { throwIfNoEntry: false }) === undefined) return undefined;

@@ -26,7 +26,7 @@ export type Config = {
   databaseDirectURL: string | undefined;
   /** Where blobs are kept; undefined: see `store/open.ts`. */
   blobs: "folder" | "database" | Bucket | undefined;
-  /** The name of this service among those of its PostgreSQL; undefined: see `store/open.ts`. */
+  /** The name of this node among those of its PostgreSQL database; undefined: see `store/open.ts`. */
   node: string | undefined;
   /**
    * The role among several nodes. `api`: answers requests and runs nothing; `worker`: runs what is due and answers only

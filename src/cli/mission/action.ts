@@ -375,7 +375,7 @@ export const archive = async (given: string, { output }: { output?: string }, { 
   const blob = expectData(await during(screen, "Building the archive", building), target.url);
   const path = output ?? `mission-${missionID}.zip`;
   await writeBlob(path, blob);
-  // Heads that the user notes now later prove that nothing was rewritten: `sortie task verify --head`.
+  // A head that the user notes now later proves that nothing was rewritten: `sortie task verify --head`.
   const ledger = await headOf(path);
   if (emit !== undefined) emit({ missionID, path, bytes: blob.size, ledger });
   else screen.say(`${path} (${bytes(blob.size)}), ledger of ${ledger.entries} entries, head ${ledger.head}`);

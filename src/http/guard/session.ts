@@ -97,7 +97,8 @@ const cookies = (incoming: IncomingMessage, value: string, seconds: number, mark
 
 /**
  * Whether the service's own page sent the request, according to the browser's headers. To a browser, other ports of the
- * host are the same site, so SameSite alone does not suffice; a request that changes something must name its origin.
+ * host are the same site, so SameSite alone does not suffice; a request that changes something needs a header that
+ * names its origin.
  */
 const isOwn = ({ method, headers }: IncomingMessage): boolean => {
   const { origin, host = "", "sec-fetch-site": site } = headers;

@@ -52,8 +52,8 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
   };
 
   /**
-   * Changes with the Task's last event, its place in the queue and what it does now: the rest of a board comes from
-   * events.
+   * A board's ETag. It changes with the Task's last event, its place in the queue and what it does now; the rest of a
+   * board comes from events.
    */
   const boardTag = async (taskID: string): Promise<string> => {
     const { lastEventID, queue, now } = await tasks.status(taskID);

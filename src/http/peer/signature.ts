@@ -55,7 +55,7 @@ export const createVerifier = (key: Uint8Array, to: string, now: () => Date) => 
       used.delete(known);
     }
     if (used.has(word) || used.size >= mostWords) return undefined;
-    // Kept for twice the validity: a nonce with a time in the future is valid until that time has passed.
+    // Kept for twice the validity, because a request whose time is in the future stays valid for longer.
     used.set(word, at + 2 * validMs);
     return { sha256 };
   };

@@ -22,8 +22,8 @@ export const MissionPage = () => {
   const { project } = useSearch({ from: "__root__" });
   const isNamed = project !== undefined && project !== allProjects;
   const known = useNamedProject();
-  // A link may contain only the Mission's id: then the service finds the project. If several projects have the id, the
-  // project that was used last is taken.
+  // A link may contain only the Mission's id: then the service finds the project. If several projects have the id, it
+  // takes the project that the user looked at last.
   const { data: found, isPending } = useQuery({
     queryKey: ["mission", missionID],
     queryFn: ({ signal }) => ask(client.mission.get({ path: { missionID }, signal })),

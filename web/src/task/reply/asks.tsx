@@ -30,7 +30,10 @@ const fallbackOf = ({ kind, default: stands }: PendingAsk): string => {
 
 const headings = { permission: "Permission needed", question: "Question", approval: "Approval needed" } as const;
 
-/** Approve or deny. A denial with words tells the agent what to change, and it continues; one without words ends it. */
+/**
+ * Approve or deny. A denial with words tells the agent what to change, and it tries again. After one without words a
+ * Task ends, and a Mission stands still until it is woken.
+ */
 const Decide = ({
   whose,
   busy,
