@@ -56,7 +56,7 @@ export const listProblem = async (sandbox: Sandbox, { env }: Pick<Config, "env">
 };
 
 /**
- * Settings of environments and secrets that this machine cannot fulfil, as far as can be told without running anything.
+ * Settings of environments and secrets that this machine cannot meet, as far as can be told without running anything.
  */
 export const environmentProblems = (
   { environments, secretStore, env }: Pick<Config, "environments" | "secretStore" | "env">,
