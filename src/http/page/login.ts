@@ -70,7 +70,7 @@ const challenge = { "www-authenticate": 'Form realm="service"' };
 export const loginForm = (entry: RequestContext, to: string, trouble = "", status = 401): HttpAnswer =>
   answer(entry, status, documentOf(to, trouble), "text/html; charset=utf-8", { ...headers, ...challenge });
 
-/** Whether a person waits for a page: current browsers send Sec-Fetch-Mode, older ones are told by Accept. */
+/** Whether a person waits for a page: browsers say so in Sec-Fetch-Mode, older ones only accept text/html. */
 export const opensPage = ({ method, headers: given }: IncomingMessage): boolean => {
   if (method !== "GET" && method !== "HEAD") return false;
   const mode = given["sec-fetch-mode"];
