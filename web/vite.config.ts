@@ -10,12 +10,12 @@ export default defineConfig({
   logLevel: "warn",
   build: {
     target: "es2024",
-    // Nothing inline: the page's policy allows no script and no style but files of its own.
+    // Nothing is inlined, because the page's policy allows only scripts and styles in files of its own.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
     manifest: true,
-    // "use client" means nothing here, and nearly every module of React's has it.
+    // "use client" has no meaning here, and nearly every module of React packages has it.
     rolldownOptions: {
       onLog: (level, log, handle) => {
         if (log.code !== "MODULE_LEVEL_DIRECTIVE") handle(level, log);

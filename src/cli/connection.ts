@@ -11,15 +11,15 @@ export type Target = {
   url: string;
   directory: string;
   repository?: string | undefined;
-  /** Whose directory is meant, if several nodes have it. */
+  /** The node whose directory is meant, if several nodes have it. */
   node?: string | undefined;
   username: string;
   password: string | undefined;
-  /** The address was named with --url: whoever goes on has to name it again. */
+  /** The URL was given with --url, so commands that are suggested to the user need it too. */
   named?: boolean;
 };
 
-/** A command of ours that reaches the same service, as code in a sentence. */
+/** A sortie command that reaches the same service, as code for a sentence. */
 export const commandFor = (
   { url, named = false, node }: Pick<Target, "url" | "named" | "node">,
   words: string,
@@ -42,13 +42,13 @@ export const connect = ({ url, directory, repository, node, username, password }
   });
 };
 
-/** A message in which the manuals that it names are addresses: they are screens of the service's page. */
+/** The message with the paths of manuals turned into URLs: manuals are screens of the service's page. */
 export const withManuals = (text: string, url: string): string =>
   text.replaceAll(/(?<![\w./-])\/ui\/manual\//g, `${url.replace(/\/$/, "")}/ui/manual/`);
 
 type Result = { data?: unknown; error?: unknown; response?: Response | undefined };
 
-/** The answer's data. Throws an `Exit` that says why there is none and what to do. */
+/** The answer's data. Throws an `Exit` that says why there is none, and what to do. */
 export const expectData = <R extends Result>(result: R, url: string): NonNullable<R["data"]> => {
   const { data, error } = result;
   if (error !== undefined || data === undefined || data === null) throw refusal(result, url);
@@ -66,7 +66,7 @@ const refusal = ({ error, response }: Result, url: string): Exit => {
       `No service answers at ${url} (${clean(reasonOf(error))}). Start one with \`sortie serve\`, in a clone \`npm start\`, or give --url.`,
     );
   const { message = `status ${response.status}`, code, issues = [] } = bodyOf(error);
-  // The message of several issues repeats the first.
+  // With several issues, the message only repeats the first one.
   const lines = issues.map((issue) => `${flagOf(issue.path)}: ${issue.message}`);
   const text = withManuals(clean(lines.length === 0 ? withFlags(message) : lines.join("\n")), url);
   if (response.status === 401)
@@ -78,14 +78,14 @@ const refusal = ({ error, response }: Result, url: string): Exit => {
   return new Exit(isValue(response.status, code) ? exit.usage : exit.failed, text);
 };
 
-/** 422 that is no matter of a value: what a page, or a package's files, are worth. */
+/** Errors with status 422 that are not about a value of the request, but about a page or a package's files. */
 const notValues = new Set<string | undefined>(["preview_failed", "preview_not_available", "squad_invalid"]);
 
-/** A value of the request is wrong. */
+/** Whether the refusal is about a value of the request. */
 const isValue = (status: number, code: string | undefined): boolean =>
   (status >= 400 && status < 409) || status === 413 || status === 415 || (status === 422 && !notValues.has(code));
 
-/** fetch hides the reason (such as ECONNREFUSED) in the cause of "fetch failed". */
+/** fetch hides the reason (such as ECONNREFUSED) in the cause of its error "fetch failed". */
 const reasonOf = (error: unknown): string => {
   const cause = error instanceof Error ? error.cause : undefined;
   const code = typeof cause === "object" && cause !== null && "code" in cause ? cause.code : undefined;

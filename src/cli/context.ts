@@ -2,7 +2,7 @@ import { type Command, InvalidArgumentError } from "commander";
 import type { Target } from "./connection.ts";
 import type { Screen } from "./terminal/screen.ts";
 
-/** What commands that call a service share: service, project, screen, JSON output, and parsers of option values. */
+/** What the commands that call a service share: service, project, screen, JSON output, and parsers of option values. */
 
 export type Shared = { url: string; directory: string; repo?: string; node?: string; json?: true };
 
@@ -18,7 +18,7 @@ export const parseAmount = (text: string): number => {
   return value;
 };
 
-/** Of a limit that can be taken away again. */
+/** Parses a limit that can also be removed, with "none". */
 export const parseCap = (text: string): number | "none" => {
   if (text === "none") return text;
   const value = Number(text);
@@ -36,10 +36,10 @@ export const wholeNumber = (min: number, max: number) => (text: string) => {
 /** Parses the length of a list. */
 export const parseCount = wholeNumber(1, 200);
 
-/** Of an option that may be given several times. */
-/** What the shell held together stays one word of a saved request's arguments. */
+/** Quotes a text with spaces, so that what was one word in the shell stays one argument of a saved request. */
 export const asWord = (text: string): string => (/\s/.test(text) && !text.includes('"') ? `"${text}"` : text);
 
+/** Collects the values of an option that may be given several times. */
 export const collect = (value: string, before: string[] = []) => [...before, value];
 
 export type Context = { target: Target; screen: Screen; emit: ((value: object) => void) | undefined };

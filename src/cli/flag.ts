@@ -1,4 +1,4 @@
-/** Fields of requests by the names that the command line has for them. */
+/** The fields of requests, with the names that they have on the command line. */
 
 const flags: Record<string, string> = {
   request: "<request>",
@@ -32,14 +32,14 @@ const flags: Record<string, string> = {
   description: "--description",
 };
 
-/** An issue's place, such as `body.budget.maxCostUSD`, as a flag; a place that has none stays. */
+/** The path of an issue, such as `body.budget.maxCostUSD`, as a flag; without the prefix when it has no flag. */
 export const flagOf = (path: string): string => {
   const field = path.replace(/^(?:body|query|path)\./, "");
   const [first = "", second = ""] = field.split(/[.[]/);
   return flags[`${first}.${second}`] ?? flags[first] ?? field;
 };
 
-/** A sentence of the service with flags for the fields that no command line has. */
+/** Replaces field names in a sentence of the service with their flags. */
 export const withFlags = (text: string): string =>
   text
     .replaceAll(

@@ -3,8 +3,8 @@ import { runInNewContext } from "node:vm";
 
 /**
  * Bounds V8's heap. By default V8 takes memory as long as the machine has some: 130 MB for young objects after a few
- * hundred turns of one conversation, and as much garbage behind them. Bounded it takes half of that, and no step takes
- * longer (docs/decisions/0034-bounded-heap.md).
+ * hundred turns of one conversation, and about as much for garbage among old ones. A bounded heap takes half of that,
+ * and no step takes longer (docs/decisions/0034-bounded-heap.md).
  */
 export const boundHeap = (): void => {
   // The space for young objects keeps the size it had at the start, about 16 MB.
@@ -13,12 +13,12 @@ export const boundHeap = (): void => {
   setFlagsFromString("--heap-growing-percent=100");
 };
 
-/** How long after the start nothing more of it is under way, in milliseconds. */
+/** Milliseconds after which the start has nothing left to do. */
 const restMs = 1000;
 
 /**
- * Gives back to the system what only the start needed, once: 10 MB and more of a service that then has nothing to do.
- * The collection takes about 30 ms.
+ * Once after the start, returns the memory that only the start needed to the system: 10 MB and more for an idle
+ * service. The collection takes about 30 ms.
  */
 export const releaseAfterStart = (): void => {
   setTimeout(() => {
@@ -31,14 +31,15 @@ export const releaseAfterStart = (): void => {
 };
 
 /**
- * The collection leaves a megabyte for young objects, and bounded it would stay at that. It grows when more objects
- * survive than it holds: here once, to sixteen times as much, which takes memory only as far as it is used.
+ * Enlarges the space for young objects again: the collection shrinks it to a megabyte, where the bound would keep it.
+ * V8 enlarges the space when more objects survive than fit into it: here once, to sixteen times its size, which takes
+ * memory only as far as it is used.
  */
 const regrow = (): void => {
   setFlagsFromString("--semi-space-growth-factor=16");
   const kept: object[] = [];
   const before = youngBytes();
-  // Twice as much may also be its second half.
+  // A doubled size may only be the space's second half, so it waits for four times the size.
   for (let round = 0; round < 80 && youngBytes() < 4 * before; round += 1)
     kept.push(Array.from({ length: 10_000 }, (_, at) => ({ at })));
   setFlagsFromString("--semi-space-growth-factor=1");

@@ -15,7 +15,8 @@ import type { TrustOptions } from "./trust.ts";
 import { addWebhookCommands } from "./webhook/command.ts";
 
 /**
- * The command `sortie`: parses the arguments, loads the command's own file, and turns every outcome into an exit code.
+ * The command `sortie`: parses the arguments, loads the file of the requested command, and turns every outcome into an
+ * exit code.
  */
 
 /** The exit codes, shown by `sortie --help`; they are part of the command's interface. */
@@ -31,7 +32,7 @@ const emit = (value: object) => process.stdout.write(`${JSON.stringify(value)}\n
 type Settings = { dataDir?: string; config?: string; json?: true };
 type Shared = { url?: string; directory: string; repo?: string; node?: string; json?: true };
 
-/** Loaded by actions only, so that help and usage errors come at once. */
+/** Imported by the actions only, so that help and usage errors appear at once. */
 const loadCaller = async () => (await import("../config/caller.ts")).loadCaller();
 
 /** The program with all its commands; `finish` is called with the exit code. */
@@ -310,7 +311,7 @@ export const createProgram = (finish: (code: number) => void): Command => {
   return program;
 };
 
-/** An error of usage names the command whose help has the answer. */
+/** Makes a usage error name the command whose help has the answer. */
 const sayWhereHelpIs = (command: Command, path: string): void => {
   command.showHelpAfterError(`Try \`${path} --help\`.`);
   for (const inner of command.commands) sayWhereHelpIs(inner, `${path} ${inner.name()}`);
@@ -339,7 +340,8 @@ export const runMain = async (argv: readonly string[]): Promise<void> => {
 };
 
 /**
- * Exits at once, because idle connections of fetch would keep the process alive for seconds. Output is flushed first.
+ * Exits without waiting for fetch's idle connections, which would keep the process alive for seconds. Flushes the
+ * output first.
  */
 const leave = (code: number): void => {
   process.exitCode = code;

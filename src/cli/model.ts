@@ -10,8 +10,8 @@ import { during, type Screen } from "./terminal/screen.ts";
 import { clean, duration, line, money, table } from "./terminal/format.ts";
 
 /**
- * `sortie model`: lists the models that a start with these settings would have, finds servers on this machine, chooses
- * a model and tries one. Needs no running service; a running service applies a change at its next start.
+ * `sortie model`: lists the models that a start with these settings would have, finds model servers on this machine,
+ * chooses a model and tries one. Needs no running service; a running service applies a change at its next start.
  */
 
 type Emit = ((value: object) => void) | undefined;
@@ -31,7 +31,7 @@ const registryOf = ({ model, failover, providers, cassettes, limits, env }: Conf
     log: silent,
   });
 
-/** The model's full name. Throws an `Exit` when it cannot be called. */
+/** Resolves a model's name. Throws an `Exit` when the model cannot be called. */
 const resolve = (registry: Registry, ref: string | undefined) => {
   try {
     return registry.resolve(ref);
@@ -88,7 +88,7 @@ export const detectModels = async (screen: Screen, emit: Emit, detect: Detect = 
   return exit.completed;
 };
 
-/** Writes the choice into config.jsonc and leaves the rest of the file unchanged, including its comments. */
+/** Writes the choice into config.jsonc; the rest of the file stays as it is, including its comments. */
 export const useModel = async (
   ref: string,
   flags: Flags,

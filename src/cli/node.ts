@@ -4,11 +4,11 @@ import { Exit, exit } from "./terminal/exit.ts";
 import type { Screen } from "./terminal/screen.ts";
 import { line, table } from "./terminal/format.ts";
 
-/** Commands about the services that share a database. */
+/** Commands about the nodes that share a database. */
 
 type Context = { target: Target; screen: Screen; emit: ((value: object) => void) | undefined };
 
-/** `sortie nodes`: how they are. Exit code 1 while one is lost. */
+/** `sortie nodes`: lists the nodes and their states. Exit code 1 while a node is lost. */
 export const nodes = async ({ target, screen, emit }: Context): Promise<number> => {
   const found = expectData(await connect(target).service.nodes(), target.url);
   if (emit !== undefined) emit(found);
@@ -39,7 +39,7 @@ export const nodes = async ({ target, screen, emit }: Context): Promise<number> 
 
 const lookMs = 500;
 
-/** `sortie drain`: has a node take up nothing more, and waits until no run of it is left. */
+/** `sortie drain`: makes a node drain, and waits until it has no runs left. */
 export const drain = async (name: string, { target, screen, emit }: Context): Promise<number> => {
   const { service } = connect(target);
   let node = expectData(await service.drainNode({ path: { name } }), target.url);
@@ -63,7 +63,7 @@ export const drain = async (name: string, { target, screen, emit }: Context): Pr
 
 const moveLookMs = 1_000;
 
-/** `sortie blobs move`: has the service move the blobs of its data folder, and waits until none is left there. */
+/** `sortie blobs move`: makes the service move the blobs of its data folder, and waits until none is left there. */
 export const moveBlobs = async ({ target, screen, emit }: Context): Promise<number> => {
   const { service } = connect(target);
   const ask = async () => expectData(await service.moveBlobs(), target.url);

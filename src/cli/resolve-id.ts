@@ -3,11 +3,13 @@ import type { TaskStatus } from "../protocol/task/status.ts";
 import { expectData, type Service, type Target } from "./connection.ts";
 import { Exit, exit } from "./terminal/exit.ts";
 
-/** Resolves ids that users type: full ids, their beginnings, and `@last`. Also maps a Task's end to an exit code. */
+/**
+ * Resolves ids that users type: full ids, unique parts of them, and `@last`. Also maps a Task's end to an exit code.
+ */
 
 const projectOf = ({ directory, repository }: Target): string => repository ?? resolve(directory);
 
-/** The exit code for a Task. */
+/** The exit code for a Task's state. */
 export const exitOf = (task: Pick<TaskStatus, "lifecycleStatus" | "error" | "errorInfo">): number => {
   switch (task.lifecycleStatus) {
     case "active":
@@ -25,7 +27,7 @@ export const exitOf = (task: Pick<TaskStatus, "lifecycleStatus" | "error" | "err
 };
 
 /**
- * The Mission's full id. Missions are named by their callers, so a full id is never taken for the beginning of another.
+ * The Mission's full id. Callers choose the ids of Missions, so a full id is never taken for the beginning of another.
  */
 export const resolveMission = async (service: Service, target: Target, given: string): Promise<string> => {
   const missions = expectData(await service.mission.list({ query: { archived: true, limit: 200 } }), target.url);
@@ -45,18 +47,19 @@ export const resolveMission = async (service: Service, target: Target, given: st
       exit.usage,
       `"${given}" matches ${matching.length} Missions: ${matching.slice(0, 5).join(", ")}. Give a longer part of the id.`,
     );
-  // An id that is not listed may belong to an older Mission.
+  // An id that is not in the list may belong to an older Mission.
   return matching[0] ?? given;
 };
 
-/** Ids that begin with the text; where none does, those that end with it: ids of one hour begin alike. */
+/** Ids that begin with the text or, if there are none, ids that end with it: ids made in the same hour begin alike. */
 const likeIt = (ids: readonly string[], beginning: string, ending: string): string[] => {
   const begun = ids.filter((id) => id.startsWith(beginning));
   return begun.length > 0 || ending === "" ? begun : ids.filter((id) => id.endsWith(ending));
 };
 
 /**
- * The Task's id: from a full id, a unique beginning or end among the project's Tasks, or `@last` for the newest one.
+ * The Task's id: from a full id, from a unique beginning or end among the project's Tasks, or `@last` for the newest
+ * Task.
  */
 export const resolveID = async (service: Service, target: Target, given: string): Promise<string> => {
   if (/^task_[0-9a-z]{26}$/.test(given)) return given;

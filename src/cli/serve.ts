@@ -7,10 +7,10 @@ import { createServiceManager } from "./systemd.ts";
 import { openInDesktop } from "./terminal/open.ts";
 import type { Screen } from "./terminal/screen.ts";
 
-/** Where the command line looks for the service when nothing is said. */
+/** The URL that commands call when neither a flag nor the environment names one. */
 const defaultURL = loadCaller({}).url;
 
-/** Longest time for a stop, in milliseconds; then the process ends anyway. */
+/** The longest time that a stop may take, in milliseconds; then the process exits anyway. */
 const stopMs = 10_000;
 
 /** `sortie serve`: runs the service in this process. Resolves once it listens; signals end the process. */
@@ -22,7 +22,7 @@ export const serve = async (flags: Flags, screen: Screen, self: string, open: bo
   boundHeap();
   releaseAfterStart();
   const manager = createServiceManager(config.env, log);
-  // Installed before the address is printed, because whoever reads it may stop the service at once.
+  // Set up before the address is printed, because whoever reads it may stop the service at once.
   let stopping = false;
   const handedOver = async (): Promise<void> => {
     await service.handOver();
@@ -46,11 +46,11 @@ export const serve = async (flags: Flags, screen: Screen, self: string, open: bo
     process.stderr.write(`sortie: ${error.message}\n`);
     process.exit(error.exitCode);
   });
-  // The fault is in one Task or request; ending the process would end all others. An exception that nobody caught still
-  // does.
+  // An unhandled rejection is the fault of one Task or request, and ending the process would end all others. An
+  // uncaught exception still ends it.
   process.on("unhandledRejection", (error) => service.unhandled(error));
   process.on("SIGINT", () => stop());
-  // Other nodes answer meanwhile. A service that is alone lets nobody wait.
+  // SIGTERM drains first, while other nodes answer. A service that is alone stops at once.
   process.on("SIGTERM", () => stop(true));
   manager.ready(`listening on ${service.url}`);
 
@@ -58,7 +58,7 @@ export const serve = async (flags: Flags, screen: Screen, self: string, open: bo
 
   const { model, sandbox } = service;
   const { bold, dim } = screen.colors;
-  // Another terminal knows nothing of this one's port.
+  // A command in another terminal does not know this service's URL unless it is the default one.
   const where = service.url === defaultURL ? "" : ` --url ${service.url}`;
   const protection = config.password === undefined ? "no password" : `user ${config.username}, with a password`;
   screen.say(
@@ -78,7 +78,7 @@ export const serve = async (flags: Flags, screen: Screen, self: string, open: bo
   if (open && service.url.startsWith("http")) await openInDesktop(service.url);
 };
 
-/** What cannot be shown, as on a full disk, ends no service. */
+/** Keeps the service running when its output cannot be written, for example on a full disk. */
 const outliveOutput = (): void => {
   for (const output of [process.stdout, process.stderr]) {
     output.removeAllListeners("error");
@@ -86,7 +86,7 @@ const outliveOutput = (): void => {
   }
 };
 
-/** `npm start` hands signals on, but one that npm does not outlive is never handed on. */
+/** Stops the service when its parent process ends: `npm start` forwards signals, but not one that ends npm itself. */
 const endWithParent = (stop: () => void): void => {
   const parent = process.ppid;
   const timer = setInterval(() => {
@@ -104,7 +104,7 @@ const covers = {
   "process-group": "commands run as your user and see your files",
 };
 
-/** What the sandbox protects and what it does not. */
+/** What the sandbox protects, and what it does not. */
 const sandboxLine = ({ tier, name, network, note, unfiltered }: Service["sandbox"]): string =>
   [
     `${name}, tier ${tier}: ${covers[name]}, ${network ? "with" : "without"} network`,

@@ -5,11 +5,12 @@ import { readFolder } from "../squad/package/folder.ts";
 import { parsePackage } from "../squad/package/parse.ts";
 import { readZip } from "../squad/package/zip.ts";
 
-/** A package as it is on this machine, for `sortie squad validate` where no service answers. */
+/** Checks a package on this machine, for `sortie squad validate` when no service answers. */
 
 /**
- * undefined: nothing is there. `zip`: its bytes in base64, or the path of a folder. External agents are the
- * configuration's, and not looked up.
+ * Validates a package in a folder (`path`) or a ZIP file (`zip`: its bytes in base64). undefined: nothing exists
+ * at the path. Names of external agents and MCP servers are not checked, because they are in the service's
+ * configuration.
  */
 export const checkHere = async (source: { path: string } | { zip: string }, scope: "user" | "project") => {
   if ("path" in source && statSync(source.path, { throwIfNoEntry: false }) === undefined) return undefined;

@@ -38,7 +38,7 @@ export const list = async ({ target, screen, emit }: Context) => {
   return catalog.healthy ? exit.completed : exit.failed;
 };
 
-/** Issues and warnings, one line each; a healthy catalog may have warnings. */
+/** Issues and warnings, one line each. A catalog with warnings may still be healthy. */
 const problemsOf = ({ issues, warnings }: SquadCatalog): string[] => [
   ...issues.map((issue) => `issue    ${placeOf(issue)}`),
   ...warnings.map((warning) => `warning  ${placeOf(warning)}`),
@@ -84,7 +84,7 @@ export const show = async (id: string, { target, screen, emit }: Context) => {
   return exit.completed;
 };
 
-/** A ZIP is sent to the service; a folder must be on the service's machine. */
+/** The package as the service takes it: a ZIP file is uploaded; a folder must be on the service's machine. */
 const sourceOf = (given: string, ref: string | undefined) => {
   const path = resolve(given);
   if (ref !== undefined) return { git: { path, ref } };
@@ -98,7 +98,8 @@ export const validate = async (given: string, options: Where & { ref?: string },
   const source = sourceOf(given, options.ref);
   const body = { ...source, ...(options.scope === undefined ? {} : { scope: options.scope }) };
   const answer = await during(screen, "Reading the package", connect(target).squad.validate({ body }));
-  // Without a service it is read here; only the names of external agents are the configuration's.
+  // When no service answers, the package is checked here; only the names of external agents stay unchecked, because
+  // they are in the service's configuration.
   const here =
     answer.response === undefined && !("git" in source)
       ? await (await import("./squad-folder.ts")).checkHere(source, options.scope ?? "user")

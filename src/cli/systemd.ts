@@ -2,19 +2,22 @@ import { spawn } from "node:child_process";
 import type { Log } from "../log.ts";
 
 /**
- * Tells systemd how the service stands (sd_notify(3)), where it is run by a unit with `Type=notify`. Node has no
- * datagram sockets of Unix, so each message is sent by `systemd-notify`, a program of systemd's own.
+ * Reports the service's state to systemd (sd_notify(3)) when a unit with `Type=notify` runs it. Node cannot open Unix
+ * datagram sockets, so each message is sent by systemd's own program `systemd-notify`.
  */
 
 export interface ServiceManager {
-  /** The service listens. From here on the watchdog is answered, by a timer of this loop: one that is stuck is not. */
+  /**
+   * Reports that the service listens. From then on a timer answers the watchdog, so a service with a blocked event loop
+   * does not.
+   */
   ready(status: string): void;
   stopping(): void;
 }
 
 export const createServiceManager = (env: Readonly<Record<string, string | undefined>>, log: Log): ServiceManager => {
   const { NOTIFY_SOCKET: socket, PATH: path = "/usr/bin:/bin" } = env;
-  /** Whether a message is under way: systemd confirms each, and may itself be slow. */
+  /** Whether a message is being sent: systemd confirms each one, and may be slow itself. */
   let sending = false;
 
   const send = (...state: string[]): void => {
@@ -54,7 +57,7 @@ export const createServiceManager = (env: Readonly<Record<string, string | undef
   };
 };
 
-/** Milliseconds within which systemd wants to hear from this process; undefined: it does not watch it. */
+/** Milliseconds within which systemd expects a sign of life; undefined: it does not watch this process. */
 const watchdogMs = ({ WATCHDOG_USEC: interval, WATCHDOG_PID: pid }: Record<string, string | undefined>) => {
   if (interval === undefined || !/^[1-9]\d{0,14}$/.test(interval)) return undefined;
   return pid === undefined || Number(pid) === process.pid ? Number(interval) / 1000 : undefined;

@@ -1,6 +1,8 @@
 import type { Target } from "./connection.ts";
 
-/** An address with the credentials that stand in it, which are used and never printed. */
+/**
+ * Splits a URL into the address and the credentials that it may contain; the credentials are used, and never printed.
+ */
 export const targetAt = (
   given: string,
   { username, password }: Pick<Target, "username" | "password">,

@@ -11,9 +11,9 @@ import { clean } from "./terminal/format.ts";
 import type { Screen } from "./terminal/screen.ts";
 
 /**
- * `sortie trust`: shows what a project asks for, MCP servers in one file and an environment in another, and grants it
- * for exactly the files as they are. It writes into the service's data folder, so it is the operator's: no caller of
- * the service can do it. Tasks that begin afterwards have it.
+ * `sortie trust`: shows what a project requests (MCP servers in one file, an environment in another), and grants it for
+ * exactly these files. It writes into the service's data folder, so only the operator can run it, and no caller of the
+ * service. The grant applies to Tasks that begin afterwards.
  */
 
 export type TrustOptions = Flags & { directory: string; digest?: string; revoke?: true };
@@ -52,14 +52,14 @@ type How = {
   dataDir: string;
   digest: string | undefined;
   revoke: true | undefined;
-  /** The configuration has an environment for the project, which comes before the file's. */
+  /** The configuration has an environment for the project, which takes precedence over the project's file. */
   overridden: boolean;
 };
 
 const ignored =
   "It has no effect while `environments` in config.jsonc has an environment for this project: the file is ignored.";
 
-/** Shows one file, and grants it where that was asked for. */
+/** Shows the request in one file, and grants it if the options say so. */
 const decide = async (
   request: ProjectRequest,
   { dataDir, digest, revoke, overridden }: How,

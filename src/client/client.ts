@@ -14,11 +14,11 @@ export { type CallError, type Result, ServiceCallError, StrangeAnswer } from "./
  * The typed client: the generated operations with the directory and the credentials added, plus event streams that
  * resume by themselves, and `wait`. Runs in browsers and in Node, without dependencies.
  *
- * A call resolves to `{ data, error, response }` and does not throw; with `throwOnError: true`, here or in a call,
- * every operation throws instead: a `ServiceCallError`, or why the service was not reached.
+ * A call resolves to `{ data, error, response }` and does not throw. With `throwOnError: true`, for the client or for a
+ * call, it throws instead: a `ServiceCallError`, or the reason why the service was not reached.
  *
- * A POST has an `Idempotency-Key`, so that it is done once however often it is sent. What the service calls retryable,
- * and what a lost connection left unanswered, is sent again (send.ts).
+ * Every POST carries an `Idempotency-Key`, so that it takes effect once however often it is sent. A request is sent
+ * again when the service calls its refusal retryable, or when the connection was lost before the answer (send.ts).
  */
 
 export type ClientOptions = {
@@ -27,14 +27,14 @@ export type ClientOptions = {
   directory?: string;
   /** Instead of a directory: the address of a repository. A call that names a project takes precedence. */
   repository?: string;
-  /** The node whose directory is meant, if several nodes have one of this path. */
+  /** The node whose directory is meant, if several nodes have a directory with this path. */
   node?: string;
   /** Default: `service`. */
   username?: string;
   password?: string;
   fetch?: typeof fetch;
   throwOnError?: boolean;
-  /** How often a call is sent again, default 2; 0 = never. */
+  /** How often a failed call is sent again. Default: 2; 0: never. */
   retries?: number;
 };
 
@@ -49,11 +49,11 @@ export type MissionEventsCall = Own & {
   query?: { after?: number | string; directory?: string };
 };
 export type WaitCall = OfTask & {
-  /** After this many milliseconds the result is an `Error` named TimeoutError. */
+  /** After this many milliseconds the call fails with an `Error` named TimeoutError. */
   timeoutMs?: number;
 };
 
-/** Milliseconds between polls of the status where events are unavailable (too many streams, a buffering proxy). */
+/** Milliseconds between polls of the status while events are unavailable (too many streams, a buffering proxy). */
 const pollMs = 2_000;
 
 export const createServiceClient = (options: ClientOptions) => {
@@ -78,7 +78,7 @@ export const createServiceClient = (options: ClientOptions) => {
   const service = new Service({ client });
   const webhook = new Webhook({ client });
 
-  /** The operation with the client's project, unless the call names one. */
+  /** Adds the client's project to the operation, unless the call names one. */
   const inProject = <Call extends (call: never) => unknown>(operation: Call): Call =>
     ((call: { query?: object; body?: object } = {}) => {
       const named = [call.body, call.query].some(

@@ -24,8 +24,8 @@ export type EventSource = {
   after: number | undefined;
   signal: AbortSignal | undefined;
   /**
-   * Attempts in a row without a new durable event before it throws. `waitMs`: the first delay between attempts; tests
-   * set it shorter.
+   * How many attempts in a row may bring no new durable event before it throws. `waitMs`: the first delay between
+   * attempts; tests make it shorter.
    */
   tries?: number;
   waitMs?: number;
@@ -35,13 +35,13 @@ export type EventSource = {
 
 export type StreamState = { open: true } | { open: false; retryAt: number };
 
-/** After this many milliseconds without data the connection is dead; heartbeats come every 15 s. */
+/** Milliseconds without data after which the connection counts as dead; heartbeats come every 15 s. */
 const silenceMs = 45_000;
 const longestWaitMs = 10_000;
 
 export const openEvents = async (source: EventSource): Promise<Result<AsyncIterable<StreamFrame>>> => {
   const first = await connect(source, source.after);
-  // With unlimited tries, the first connection is retried, too.
+  // With unlimited tries, the first connection is retried as well.
   const patient = source.tries === Number.POSITIVE_INFINITY;
   if (first.kind === "refused" && (first.final || !patient))
     return { data: undefined, error: first.error, ...responseOf(first.response) };
@@ -154,7 +154,7 @@ const withTimeout = async <T>(work: Promise<T>, cut: AbortController): Promise<T
   }
 };
 
-/** undefined: a comment, or only a `retry:` field. */
+/** undefined: the block is a comment, or has only a `retry:` field. */
 const parseBlock = (block: string): Received | undefined => {
   const data: string[] = [];
   let id: number | undefined;

@@ -7,11 +7,11 @@ export type Result<T> =
   | { data: T; error: undefined; response?: Response }
   | { data: undefined; error: CallError; response?: Response };
 
-/** A refusal of the service, as it is thrown. */
+/** A refusal of the service as an exception. */
 export class ServiceCallError extends Error {
   readonly status: number;
   readonly code: ErrorBody["code"];
-  /** What to do about it; null where the message says it all. */
+  /** What to do about it; null when the message says everything. */
   readonly remedy: string | null;
   readonly requestID: string;
   readonly retryable: boolean;
@@ -31,7 +31,7 @@ export class ServiceCallError extends Error {
   }
 }
 
-/** What a proxy in between answered, or another program on the port. */
+/** An answer that did not come from the service, but from a proxy in between or another program on the port. */
 export class StrangeAnswer extends Error {
   readonly status: number;
   constructor(status: number, text: string) {
@@ -44,7 +44,7 @@ export class StrangeAnswer extends Error {
 export const isErrorBody = (value: unknown): value is ErrorBody =>
   typeof value === "object" && value !== null && "message" in value && "code" in value && "status" in value;
 
-/** The error body of a refusal, also when a proxy answered with something else. */
+/** The error body of a refusal, or a `StrangeAnswer` when something else answered. */
 export const errorOf = async (response: Response): Promise<CallError> => {
   const text = await response.text().catch(() => "");
   try {
@@ -54,14 +54,14 @@ export const errorOf = async (response: Response): Promise<CallError> => {
   return new StrangeAnswer(response.status, text);
 };
 
-/** As it is thrown. `status`: of the answer, where there was one. */
+/** A call's error as an exception. `status`: that of the answer, if there was one. */
 export const asError = (error: unknown, status?: number): Error => {
   if (error instanceof Error) return error;
   if (isErrorBody(error)) return new ServiceCallError(error);
   return new StrangeAnswer(status ?? 0, typeof error === "string" ? error : JSON.stringify(error));
 };
 
-/** The result, or its error thrown. */
+/** Returns the result, or throws its error if `throws`. */
 export const settled = <T>(result: Result<T>, throws: boolean): Result<T> => {
   if (throws && result.error !== undefined) throw asError(result.error, result.response?.status);
   return result;

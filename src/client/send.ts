@@ -1,21 +1,21 @@
 import { isErrorBody } from "./failure.ts";
 
 /**
- * Sends a request, and again where the service says that it may succeed later, or the connection was lost and the
- * request can be repeated without harm. A POST gets an `Idempotency-Key`, so that it can be.
+ * Sends a request. Sends it again when the service answers that it may succeed later, or when the connection was lost
+ * and the request can be repeated without harm. For this, every POST gets an `Idempotency-Key`.
  */
 
 export type SendOptions = {
   fetch: typeof fetch;
   /** How often a request is sent again. */
   retries: number;
-  /** The first delay without a `Retry-After`; tests set it shorter. */
+  /** The first delay when there is no `Retry-After`; tests make it shorter. */
   waitMs?: number;
 };
 
 const longestWaitMs = 10_000;
 
-/** A longer `Retry-After` is the caller's to wait for. */
+/** A refusal with a longer `Retry-After` is returned, and waiting is left to the caller. */
 const longestAskedMs = 30_000;
 
 export const createSend = ({ fetch, retries, waitMs = 250 }: SendOptions) => {
@@ -46,17 +46,15 @@ export const createSend = ({ fetch, retries, waitMs = 250 }: SendOptions) => {
   };
 };
 
-/**
- * Without an answer it is unknown whether a DELETE was carried out; a second one would be told that nothing is there.
- */
+/** A DELETE without an answer may have been carried out; a second one would then be answered with "not found". */
 const isRepeatable = (method: string): boolean => method !== "DELETE";
 
 const delayed = (waitMs: number, sent: number): number => Math.min(longestWaitMs, waitMs * 2 ** (sent - 1));
 
-/** Never sooner than asked; spread, so that clients that were refused together do not come back together. */
+/** Never sooner than asked; random, so that clients that were refused together do not come back together. */
 const jittered = (ms: number): number => ms * (1 + Math.random() / 2);
 
-/** Milliseconds after which the refusal says to come again; undefined: it does not. */
+/** Milliseconds until a refused request may be sent again; undefined: it must not be. */
 const againAfter = async (response: Response, method: string, ms: number): Promise<number | undefined> => {
   if (response.status !== 429 && response.status !== 503 && response.status !== 409) return undefined;
   const body: unknown = await response
@@ -70,11 +68,11 @@ const againAfter = async (response: Response, method: string, ms: number): Promi
   return asked > 0 ? asked : ms;
 };
 
-/** Not `crypto.randomUUID`, which browsers have on secure origins alone. */
+/** `crypto.randomUUID` is not used, because browsers have it on secure origins only. */
 const newKey = (): string =>
   [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
-/** Ends early with the signal; the next attempt then rejects with its reason. */
+/** Resolves after `ms`, or earlier when the signal aborts; the next attempt then rejects with the signal's reason. */
 export const pause = (ms: number, signal: AbortSignal | undefined): Promise<void> =>
   new Promise((resolve) => {
     const done = () => {

@@ -1,10 +1,13 @@
-/** `SERVICE_BLOBS=s3://bucket/prefix`, with endpoint and credentials by the names that other programs of S3 read. */
+/**
+ * Parses `SERVICE_BLOBS=s3://bucket/prefix`; endpoint and credentials come from the variables that other S3 clients
+ * read.
+ */
 
 export type Bucket = {
   bucket: string;
-  /** Without slashes at its ends; "": none. */
+  /** Without slashes at its ends; "": no prefix. */
   prefix: string;
-  /** Without a slash at its end; undefined: Amazon's own, of the region. */
+  /** Without a slash at its end; undefined: Amazon's own endpoint of the region. */
   endpoint: string | undefined;
   region: string;
   accessKeyID: string;
@@ -14,7 +17,7 @@ export type Bucket = {
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-/** What is wrong is passed to `refuse`, whose error is thrown. undefined: it is no address of a bucket. */
+/** Throws the error that `refuse` makes of the problem. undefined: the text is no bucket's address. */
 export const bucketOf = (text: string, env: Env, refuse: (problem: string) => Error): Bucket | undefined => {
   const [, bucket, prefix = ""] =
     /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:\/((?:[\w!.*'()-]{1,100}\/){0,10}[\w!.*'()-]{0,100}))?$/.exec(text) ??

@@ -22,15 +22,15 @@ export type Config = {
   /** The configuration file, whether it exists or not. */
   configPath: string;
   databaseURL: string | undefined;
-  /** Past a pooler; undefined: `databaseURL` is PostgreSQL's own. */
+  /** The database's URL past a pooler; undefined: `databaseURL` has no pooler. */
   databaseDirectURL: string | undefined;
   /** Where blobs are kept; undefined: see `store/open.ts`. */
   blobs: "folder" | "database" | Bucket | undefined;
-  /** The name of this service among those of its PostgreSQL; undefined: see `store/open.ts`. */
+  /** The name of this node among those of its PostgreSQL database; undefined: see `store/open.ts`. */
   node: string | undefined;
   /**
-   * Among several. `api`: it answers requests and runs nothing; `worker`: it runs what is due and answers about itself
-   * alone.
+   * The role among several nodes. `api`: answers requests and runs nothing; `worker`: runs what is due and answers only
+   * requests about itself.
    */
   role: "all" | "api" | "worker";
   /** What runs the Tasks that are due: DBOS's queues, which several nodes share, or this process alone. */
@@ -42,19 +42,19 @@ export type Config = {
   password: string | undefined;
   /** `provider/model`, and where it was configured. "none": Tasks that name no model are refused. */
   model: { ref: string; source: string } | undefined;
-  /** Of reasoning; undefined: as each provider has it. */
+  /** The reasoning effort; undefined: each provider's default. */
   effort: Effort | undefined;
   /** Models to ask when another cannot answer, in this order. */
   failover: string[];
   squad: string;
   landing: "commit" | "branch";
-  /** Who the commits of Tasks are by; undefined: the service. */
+  /** The author of the commits of Tasks; undefined: the service. */
   author: { name: string; email: string } | undefined;
   providers: Record<string, ProviderConfig>;
   /** Environment variables whose values are redacted from everything that is written. */
   secrets: string[];
   agents: Record<string, AgentConfig>;
-  /** MCP servers, with the values of the variables that they name. */
+  /** MCP servers, with the variables that they name replaced by their values. */
   mcpServers: Record<string, McpConfig>;
   sandbox: {
     mode: "auto" | "required";
@@ -66,7 +66,7 @@ export type Config = {
     tier: 1 | 2 | 3;
     /** Whether commands may run in container images. */
     containers: boolean;
-    /** The image whose container is the sandbox where there is no bubblewrap; undefined: none is. */
+    /** The image of the container that serves as sandbox on a machine without bubblewrap; undefined: none. */
     image: string | undefined;
     /** Additional folders that commands can read. */
     paths: string[];
@@ -79,7 +79,7 @@ export type Config = {
   retentionHours: number;
   /** Names of ignored folders that a Task's commands need. */
   dependencies: string[];
-  /** What the commands of single projects get, by the project's path or address. */
+  /** What the commands of particular projects get, by the project's path or address. */
   environments: Record<string, OperatorEnvironment>;
   /** Where the values of secrets come from, by name. */
   secretStore: Record<string, SecretSource>;
@@ -103,15 +103,15 @@ export type Config = {
     mirrorDays: number;
     lfs: boolean | "same-host";
     submodules: boolean | "same-host";
-    /** Whose events make Tasks; validated in forge/settings.ts. */
+    /** Forges whose events create Tasks; the entries are validated in forge/settings.ts. */
     events: ({ [K in Exclude<keyof RepositoryEvents, "page">]-?: NonNullable<RepositoryEvents[K]> } & Pick<
       RepositoryEvents,
       "page"
     >)[];
   };
-  /** Where other nodes reach this one; undefined: nowhere. */
+  /** The address at which other nodes reach this one; undefined: they cannot. */
   peer: { url: string; host: string; port: number } | undefined;
-  /** Of the listener for events of forges; undefined: there is none. */
+  /** The port of the listener for events of forges; undefined: there is no listener. */
   forgePort: number | undefined;
   browser: string | undefined;
   codemods: Record<string, string>;
@@ -139,7 +139,7 @@ export type Flags = {
   dataDir?: string;
   config?: string;
   model?: string;
-  /** The folder in which the command was typed. */
+  /** The folder that the command was run in. */
   startedIn?: string;
 };
 
@@ -365,7 +365,7 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
     codemods: file.rules?.codemods ?? {},
     limits: {
       ...defaultLimits,
-      // A Task that was accepted must not pause at once for what its acceptance did not ask for.
+      // Tasks are accepted down to `diskFreeBytes`, so the default must not pause a Task right after its acceptance.
       diskPauseBytes: Math.min(defaultLimits.diskPauseBytes, file.limits?.diskFreeBytes ?? defaultLimits.diskFreeBytes),
       ...Object.fromEntries(Object.entries(file.limits ?? {}).filter(([, value]) => value !== undefined)),
       ...(loopRepeats === undefined ? {} : { loopRepeats }),
@@ -386,7 +386,7 @@ export const loadConfig = (flags: Flags, env: Config["env"] = process.env): Conf
 export const isLoopback = (host: string): boolean =>
   host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
 
-/** An address that this node listens on, as the others reach it. */
+/** Parses SERVICE_NODE_URL, the address at which this node listens and other nodes reach it. */
 const peerOf = (given: string | undefined, mayHaveOthers: boolean): Config["peer"] => {
   if (given === undefined || given === "") return undefined;
   const url = URL.canParse(given) ? new URL(given) : undefined;

@@ -15,15 +15,15 @@ import {
 import { dirname } from "node:path";
 import { applyEdits, type JSONPath, modify } from "jsonc-parser";
 
-/** Changes to `config.jsonc` by the service's own hand. What else is in the file stays, with its comments. */
+/** Changes that the service makes to `config.jsonc`. Everything else in the file stays, including its comments. */
 
 export type Edit = readonly [path: JSONPath, value: unknown];
 
 const formattingOptions = { insertSpaces: true, tabSize: 2, eol: "\n" };
 
 /**
- * Replaces the file in one step, and only by one that `check` accepts: it gets the draft's path, and throws. A symbolic
- * link stays a link. `secret`: from now on nobody but the owner reads it; else the mode that it has stays.
+ * Replaces the file atomically, and only if `check`, which gets the path of the draft, does not throw. A symbolic link
+ * stays a link. `secret`: afterwards only the owner can read the file; otherwise it keeps its mode.
  */
 export const editConfig = (
   path: string,
@@ -40,7 +40,7 @@ export const editConfig = (
   const file = existsSync(path) ? realpathSync(path) : path;
   const draft = `${file}.draft`;
   try {
-    // One that is left over may be readable by others, or lead elsewhere.
+    // A draft left over from a crash may be readable by others, or be a link to elsewhere.
     rmSync(draft, { force: true });
     const to = openSync(draft, "wx", 0o600);
     try {

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { StartError } from "../error.ts";
 import { environmentSettings, secretNamed } from "../protocol/task/environment.ts";
 
-/** The operator's environments by project, and the secrets that they, and MCP servers, name. */
+/** The operator's environments by project, and the secrets that environments and MCP servers name. */
 
 const name = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,99}$/, "expected the name of a variable");
 
@@ -18,7 +18,7 @@ const source = z.union([
 export const secretStoreSettings = z.record(name, source);
 export type SecretSource = z.infer<typeof source>;
 
-/** What only the operator can say: which commands of agents have the secrets. */
+/** Adds the setting that only the operator may make: which commands of agents get the secrets. */
 const operatorEnvironment = environmentSettings
   .omit({ $schema: true })
   .extend({ shell: z.array(z.string().min(1).max(500)).max(50).optional() });
@@ -34,7 +34,7 @@ type Named = {
 
 const experiment = 'expected sandbox.containers: "experimental" with it, because images are an experiment.';
 
-/** Refuses what can never be had, before the first Task finds out. */
+/** Refuses, at the start, settings that can never work, so that not the first Task finds out. */
 export const checkEnvironments = (
   configPath: string,
   { environments = {}, secretStore = {}, mcpServers = {}, sandbox = {} }: Named,

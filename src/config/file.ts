@@ -77,7 +77,7 @@ const mcpServer = z.union([
 const landingMode = z.enum(["commit", "branch"]);
 const remoteLandingMode = z.enum(["pull-request", "branch", "commit"]);
 
-/** A person as Git writes one. */
+/** A name and address in Git's form. */
 const author = z
   .string()
   .regex(
@@ -89,7 +89,7 @@ const author = z
     return { name: text.slice(0, at).trim(), email: text.slice(at + 2, -1) };
   });
 
-/** An entry of `repositories.credentials`; what it names is validated in repository/credential.ts. */
+/** An entry of `repositories.credentials`; its values are validated in repository/credential.ts. */
 const repositoryCredential = z.union([
   z.strictObject({
     match: z.string().min(1).max(500),
@@ -114,7 +114,7 @@ const repositoryCredential = z.union([
   z.strictObject({ match: z.string().min(1).max(500), sshKey: z.string().min(1), knownHosts: z.string().min(1) }),
 ]);
 
-/** An entry of `repositories.events`; what it names is validated in forge/settings.ts. */
+/** An entry of `repositories.events`; its values are validated in forge/settings.ts. */
 const repositoryEvents = z.strictObject({
   match: z.string().min(1).max(500),
   forge: z.enum(["github", "gitlab", "gitea"]),
@@ -143,13 +143,13 @@ export const configFile = z.strictObject({
     .optional(),
   landing: z.union([landingMode, z.strictObject({ as: landingMode.optional(), author: author.optional() })]).optional(),
   providers: z.record(z.string().regex(/^[a-z0-9][a-z0-9-]{0,31}$/), providerConfig).optional(),
-  /** What the commands of single projects get, by the project's path or address. */
+  /** What the commands of particular projects get, by the project's path or address. */
   environments: environmentsSettings.optional(),
-  /** Values that environments and MCP servers may be given, by name. */
+  /** Sources of the secrets that environments and MCP servers may name, by name. */
   secretStore: secretStoreSettings.optional(),
-  /** false: no program of a project looks at edits, whatever its environment says. */
+  /** false: the projects' own checkers never look at edits, whatever an environment says. */
   diagnostics: z.boolean().optional(),
-  /** Names of environment variables. */
+  /** Names of environment variables whose values are redacted. */
   secrets: z.array(z.string().min(1)).optional(),
   /** External agents by name; each becomes the squad `acp-<name>`. */
   agents: z.record(z.string().regex(/^[a-z0-9][a-z0-9-]{0,31}$/), agentConfig).optional(),
@@ -159,9 +159,9 @@ export const configFile = z.strictObject({
     .strictObject({
       network: z.boolean().optional(),
       tier: z.literal([1, 2, 3]).optional(),
-      /** Commands may run in container images. */
+      /** Whether commands may run in container images. */
       containers: z.literal("experimental").optional(),
-      /** Where there is no bubblewrap, a container of it is the sandbox. */
+      /** The image whose container is the sandbox on a machine without bubblewrap. */
       image: imageName.optional(),
       paths: z.array(z.string().refine(isAbsolute, "Expected an absolute path")).max(64).optional(),
       env: z
@@ -188,7 +188,7 @@ export const configFile = z.strictObject({
       setupNetwork: z.boolean().optional(),
     })
     .optional(),
-  /** Projects that callers name by address; without entries in `allow`, none. */
+  /** Projects that callers name by address; without entries in `allow`, callers can name none. */
   repositories: z
     .strictObject({
       allow: z.array(z.string().min(1).max(500)).max(1000).optional(),
@@ -253,7 +253,7 @@ export const readFile = (path: string): z.infer<typeof configFile> => {
   throw new StartError(78, `${path}${issue === undefined ? "" : wordsOf(text, issue)}`);
 };
 
-/** What is wrong with the form of the file, for those errors that are common. */
+/** Messages for the most common syntax errors of the file. */
 const syntax: Record<string, string> = {
   InvalidSymbol: "Expected a value, such as a text in double quotes",
   PropertyNameExpected: "Expected a name in double quotes",
@@ -266,13 +266,13 @@ const syntax: Record<string, string> = {
   UnexpectedEndOfString: "Expected the end of the text, a double quote",
 };
 
-/** Line and column, both from 1. */
+/** Line and column, both counted from 1. */
 const placeIn = (text: string, offset: number): string => {
   const lines = text.slice(0, offset).split("\n");
   return `${lines.length}:${(lines.at(-1)?.length ?? 0) + 1}`;
 };
 
-/** One issue with its place, and what was probably meant. */
+/** One issue with its place in the file, and the setting that was probably meant. */
 const wordsOf = (text: string, issue: z.core.$ZodIssue): string => {
   const tree = parseTree(text, [], { allowTrailingComma: true });
   const nodeAt = (path: readonly PropertyKey[]) =>
@@ -294,7 +294,7 @@ const wordsOf = (text: string, issue: z.core.$ZodIssue): string => {
   return `:${placeIn(text, offset)}:${where} ${issue.message}.${meant(given, known)}`;
 };
 
-/** The settings that may stand at a place of the file. */
+/** The settings that are allowed at a place in the file. */
 const shapeAt = (schema: unknown, path: readonly PropertyKey[]): object => {
   let at: unknown = schema;
   const inside = (type: unknown): unknown => {

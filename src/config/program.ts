@@ -2,8 +2,8 @@ import { StartError } from "../error.ts";
 import type { AgentSettings, McpSettings } from "./file.ts";
 
 /**
- * Programs and servers that agents work with, as the configuration names them: with the values of the variables that
- * they are given.
+ * External agents and MCP servers as the configuration names them, with the variables that they need replaced by their
+ * values.
  */
 
 type Variables = Readonly<Record<string, string | undefined>>;
@@ -18,7 +18,7 @@ export type AgentConfig = {
   mode: string;
 };
 
-/** An MCP server. `secrets`: those of the values that came from the service's environment. */
+/** An MCP server. `secrets`: the values that came from the service's environment. */
 export type McpConfig =
   | {
       kind: "stdio";

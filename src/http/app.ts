@@ -68,14 +68,14 @@ export type AppDeps = {
   limits: Limits;
   routes: Routes;
   auth: Auth;
-  /** The file of the log-outs; undefined: they are kept in memory. */
+  /** The file that keeps ended sessions; undefined: they are kept in memory. */
   endedSessions?: string | undefined;
   allowedHosts: readonly string[];
   allowedOrigins: readonly string[];
-  /** The service listens on this machine only, so there are no rate limits but that of failed log-ins. */
+  /** The service listens on this machine only: no rate limits except for failed log-ins. */
   loopback: boolean;
   health(): Health | Promise<Health>;
-  /** The services that share the database, and one of them. */
+  /** The nodes that share the database: all of them, and draining one. */
   nodes: {
     list(): Promise<NodeList>;
     /** Rejects with `node_not_found` or `node_away`. */
@@ -86,13 +86,17 @@ export type AppDeps = {
   setKey(given: ModelKey): ModelKeySet;
   /** The folder that the service was started in, if it is a project. */
   startedIn(): Promise<string | undefined>;
-  /** Whose directory it is, where the service keeps it for a repository by address. */
+  /** The repository whose files the service keeps in this directory; null: the directory belongs to no repository. */
   repositoryOf(directory: string): { url: string; ref: string | null } | null;
   metrics(): Promise<string>;
-  /** Other nodes, which answer what needs files of theirs; undefined: there are none, or this one is told of none. */
+  /**
+   * Other nodes, to which requests for files on them are forwarded; undefined: there are none, or this node has none
+   * configured.
+   */
   peers?: Peers | undefined;
   /**
-   * A node that only works answers on these paths alone, and refuses the others with 503; undefined: it answers on all.
+   * Whether this node answers on a path: a node that only runs Tasks refuses the others with 503. undefined: it answers
+   * on all.
    */
   serves?: (path: string) => boolean;
   /** The service is stopping: everything but /health is refused with 503. */
@@ -102,12 +106,12 @@ export type AppDeps = {
    * `directory_not_allowed`.
    */
   project(directory: string): Promise<string>;
-  /** Where a Task in this directory would work; rejects likewise. */
+  /** Where a Task in this directory would work; rejects with the same codes as `project`. */
   place(directory: string): Promise<ProjectPlace>;
   requests(directory: string): Promise<SavedRequest[]>;
   grants(directory: string): Promise<ProjectGrant[]>;
   realPath: RealPath;
-  /** Where the files of a repository are kept; rejects with `repository_not_allowed`. */
+  /** The directory that holds the files of a repository; throws `repository_not_allowed`. */
   repository: PlaceOf;
   log: Log;
   version: string;
@@ -117,9 +121,11 @@ export type AppDeps = {
 };
 
 export type App = {
-  /** The listener for node:http. Whether the request passed the guards; one that did not is answered already. */
+  /**
+   * The listener for node:http. Returns whether the request passed the guards; otherwise it has been answered already.
+   */
   listener(incoming: IncomingMessage, outgoing: ServerResponse): boolean;
-  /** The same for requests of other nodes, which have passed their guards. */
+  /** The listener for requests of other nodes, whose signature has been verified. */
   peer(incoming: IncomingMessage, outgoing: ServerResponse): void;
   /** Ends every event stream; readers reconnect by themselves. */
   closeStreams(): void;
@@ -134,7 +140,7 @@ export type Health = {
   model: { ref: string; source: string };
   store: { kind: "sqlite" | "postgres"; ok: boolean; reason: string | null };
   mcpServers: readonly { name: string; kind: "stdio" | "http"; problem: string | null }[];
-  /** Providers whose calls are held back. */
+  /** Providers whose circuit breaker is not closed: their calls are held back. */
   providers: { id: string; failures: number; since: string | null; retryAt: string | null }[];
   /** Rejections since the start that nobody handled. */
   faults: number;
@@ -214,9 +220,12 @@ export const createApp = (deps: AppDeps): App => {
     }
   };
 
-  /** Requests of other nodes, which are answered here or not at all. */
+  /** Requests that came from other nodes: answered here, never forwarded again. */
   const ofPeers = new WeakSet<IncomingMessage>();
-  /** Has the node answer that has the files for it. */
+  /**
+   * Forwards a request that failed with `node_away` to the node that has its files; resolves to whether that node
+   * answered.
+   */
   const passedOn = async (
     incoming: IncomingMessage,
     outgoing: ServerResponse,

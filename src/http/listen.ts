@@ -50,7 +50,7 @@ export const listen = async (app: App, { host, port, socket, sameUser = false }:
     connectionsCheckingInterval: 500,
     noDelay: true,
   });
-  // Above this Node drops the newest, whoever it is; `connections` keeps clear of that by closing others before.
+  // Above this number Node drops the newest connection, whoever opened it; `connections` closes others early enough.
   server.maxConnections = 2 * connectionLimits.crowd;
   const connections = createConnections();
   const strangers = new WeakSet<Socket>();
@@ -61,7 +61,7 @@ export const listen = async (app: App, { host, port, socket, sameUser = false }:
   const take = (incoming: IncomingMessage, outgoing: ServerResponse): void => {
     if (strangers.has(incoming.socket)) return refuse(outgoing, 403, strangerWords, incoming, "origin_not_allowed");
     const connection = connections.of(incoming.socket);
-    // Closed a moment ago.
+    // The connection was closed a moment ago.
     if (connection === undefined) return void incoming.socket.destroy();
     // Node's `maxRequestsPerSocket` only announces `close` and then answers 503; this really closes.
     connection.requests += 1;
@@ -97,10 +97,10 @@ export const listen = async (app: App, { host, port, socket, sameUser = false }:
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       app.closeStreams();
       server.closeIdleConnections();
-      // Connections that were opened ahead and never used; Node does not count them as idle.
+      // Connections that a client opened in advance and never used; Node does not count them as idle.
       for (const opened of connections.all()) if (opened.bytesRead === 0) opened.destroy();
       const timer = setTimeout(() => server.closeAllConnections(), graceMs);
-      // Answers that end now leave idle connections behind, which would keep the server open.
+      // Connections whose answer ends now become idle, and would keep the server open.
       const sweep = setInterval(() => server.closeIdleConnections(), 50);
       await closed;
       clearTimeout(timer);
@@ -130,8 +130,8 @@ const bind = (server: Server, host: string, port: number): Promise<void> =>
   });
 
 /**
- * The socket is readable and writable by its owner only. A socket that a dead service left behind is replaced; one that
- * answers is not.
+ * Only the owner can read and write the socket. A socket file that a dead service left behind is replaced; one on which
+ * a program answers is not.
  */
 const bindSocket = async (server: Server, path: string): Promise<void> => {
   if (await answers(path)) throw new StartError(69, `The socket ${path} is used by another program. Stop it first.`);
@@ -191,8 +191,8 @@ const refuse = (
 };
 
 /**
- * Writes to the raw socket, because there is no response object: the parser failed, or the method (CONNECT) takes the
- * connection over.
+ * Writes to the raw socket, because there is no response object: either the parser failed, or the method (CONNECT)
+ * takes over the connection.
  */
 const refuseRaw = (stream: Socket, status: number, message: string): void => {
   const begun = (stream as { _httpMessage?: ServerResponse | null })._httpMessage?.headersSent === true;

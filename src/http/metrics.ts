@@ -12,13 +12,13 @@ type Gauges = {
   missionsRunning: () => number;
   waiting: () => Promise<number>;
   slotsFree: () => number;
-  /** In bytes. */
+  /** Bytes. */
   diskFree: () => number;
   diskPause: () => number;
   breakers: () => Iterable<[provider: string, state: BreakerState]>;
-  /** None where the service has its database alone. */
+  /** Empty when no other node shares the database. */
   nodes: () => Promise<readonly MeasuredNode[]>;
-  /** To the database's server, by what they are for; none where there is no server. */
+  /** Open connections to the database server by purpose; empty when there is no server. */
   connections: () => Readonly<Record<string, number>>;
   webhooks: () => Promise<Record<"pending" | "dead" | "enabled" | "paused" | "disabled", number>>;
 };
@@ -28,7 +28,10 @@ type MeasuredNode = Pick<
   "name" | "version" | "role" | "state" | "tier" | "running" | "room" | "diskFree" | "seenAt"
 >;
 
-/** What is shown of each node by its name: what it is, with 1 for its value, and how it is. */
+/**
+ * The gauges that each node has: `info` has the constant value 1 and describes the node in its labels; the others have
+ * only its name.
+ */
 const nodeGauges: [name: string, help: string, labels: "info" | "none", read: (node: MeasuredNode) => number][] = [
   ["sortie_node_info", "1 for each of these services, with what it is", "info", () => 1],
   ["sortie_node_running", "Tasks and Missions that run on it", "none", ({ running }) => running],
@@ -62,7 +65,7 @@ export const createMetrics = (gauges: Gauges) => {
     deferrals: 0,
   };
 
-  /** Asked once for all that is shown of them at a time. */
+  /** The nodes, read once per scrape for all gauges. */
   let nodes: readonly MeasuredNode[] = [];
 
   const load = loadOnce(async (): Promise<PromRegistry> => {
@@ -171,7 +174,7 @@ export const createMetrics = (gauges: Gauges) => {
           labelNames: ["node", ...(labels === "info" ? ["version", "role", "state", "tier"] : [])],
           registers: [],
           collect() {
-            // Of one that is gone, or has another state now, nothing stays.
+            // Removes the series of nodes that are gone, and of labels that a node no longer has.
             this.reset();
             for (const node of nodes)
               this.set({ node: node.name, ...(labels === "info" ? infoOf(node) : {}) }, read(node));

@@ -40,8 +40,8 @@ export const createDocument = async (routes: Routes, version: string): Promise<o
 };
 
 /**
- * A reference with a description of its own also says that no other field is allowed, and knows no field. What it
- * refers to decides that.
+ * A reference with a description of its own also gets `additionalProperties: false`, but has no properties, so it would
+ * allow none. The schema that it refers to decides which fields are allowed.
  */
 const freeReferences = (document: object): object =>
   JSON.parse(JSON.stringify(document), (_key, value: unknown) => {
@@ -157,7 +157,7 @@ const reasons: Record<number, string> = {
   503: "The service is stopping, or its store or disk is unavailable; Retry-After",
 };
 
-/** By status, each with the codes that the operation answers with. */
+/** The error responses of a route by HTTP status, each with the codes that the operation can answer. */
 const errorsOf = (route: Route): Record<string, object> => {
   const codes = new Map<number, Set<ErrorCode>>();
   for (const code of refusalsOf(route)) {

@@ -2,7 +2,7 @@
 
 export type Found<T> =
   | { kind: "route"; value: T; params: Record<string, string> }
-  /** The path exists, the method does not; `allow` lists those that do. */
+  /** The path exists, but not with this method; `allow` lists the methods that do. */
   | { kind: "method"; allow: string }
   | { kind: "none" };
 

@@ -6,8 +6,8 @@ import { problemIn } from "../task/worker/project-rules.ts";
 import { type AllowedTargets, parseAllowed } from "../webhook/target.ts";
 
 /**
- * What the rooms say of their parts of the configuration, before anything is opened: where webhooks may go. Throws a
- * `StartError`.
+ * Has the rooms validate their parts of the configuration before anything is opened. Returns where webhooks may go;
+ * throws a `StartError`.
  */
 export const checkConfig = ({
   configPath,

@@ -3,7 +3,7 @@ import type { Engine } from "../engine/engine.ts";
 import { createLocalEngine, type LocalEngineOptions } from "../engine/in-process.ts";
 import type { Data } from "../store/open.ts";
 
-/** The engine that the configuration names. The one that needs a library is loaded only then. */
+/** The engine that the configuration names. The library of the DBOS engine is loaded only when that engine is used. */
 
 const hourMs = 3_600_000;
 
@@ -14,9 +14,9 @@ export const engineOf = async (
   { store, member, now }: Pick<Data, "store" | "member" | "now">,
   log: LocalEngineOptions["log"],
 ): Promise<Engine> => {
-  // It runs nothing; what it makes due is told to the others.
+  // Runs nothing; the other nodes are told of what it makes due.
   if (role === "api") return createLocalEngine({ store, maxRunning: 0, log, now });
-  // What another node makes due is heard of at once, or found by looking.
+  // With several nodes it looks every second, because the hint that another node has made something due may be lost.
   const options = { store, maxRunning, log, now, ...(member === undefined ? {} : { reconcileMs: 1_000 }) };
   if (engine === "local" || databaseDirectURL === undefined || member === undefined) return createLocalEngine(options);
   const { createDbosEngine } = await import("../engine/dbos/engine.ts");

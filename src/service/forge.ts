@@ -5,7 +5,7 @@ import { listenForForges } from "../forge/listen.ts";
 import { type EventEntry, parseEvents } from "../forge/settings.ts";
 import { parseAddress } from "../repository/address.ts";
 
-/** The entries for events of forges, where they are heard. */
+/** The configured entries for events of forges; empty when no port is set for them. */
 export const eventsOf = (config: Config, { network }: { network: boolean }): EventEntry[] => {
   const { configPath, repositories, forgePort, env, web, sandbox } = config;
   if (forgePort === undefined) return [];
@@ -16,11 +16,11 @@ export const eventsOf = (config: Config, { network }: { network: boolean }): Eve
   return entries;
 };
 
-/** The page's address in the first entry for a repository. */
+/** The page's address in the first entry that matches a repository. */
 export const pageOf = (entries: readonly EventEntry[], url: string): string | undefined =>
   entries.find(({ pattern }) => pattern.matches(parseAddress(url)))?.page;
 
-/** Hears events on the listener that the configuration asks for, if any. */
+/** Listens for events of forges on the configured port; undefined: no port is set. */
 export const hearForges = async (
   { host, forgePort }: Config,
   entries: readonly EventEntry[],

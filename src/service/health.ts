@@ -7,7 +7,7 @@ import type { Secrets } from "../redact.ts";
 import type { Store } from "../store/store.ts";
 import { version } from "../package-root.ts";
 
-/** What the service says of itself, and the rejections that nobody handled, which make it unhealthy. */
+/** The health of the service. Every rejection that nobody handled is counted, and makes it unhealthy. */
 
 export type HealthDeps = { store: Store; registry: Registry; sandbox: Sandbox; secrets: Secrets; log: Log } & {
   /** Looked up at each call, so that installing what is missing needs no restart. */

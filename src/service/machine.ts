@@ -17,8 +17,8 @@ import { type Catalog, createCatalog } from "../squad/catalog/catalog.ts";
 import { type Kept, keptIn } from "../workspace/worktree/left-behind.ts";
 
 /**
- * What the configuration finds on this machine: sandbox, squads, browser, worktrees and mirrors that stayed. `sortie
- * doctor` uses the same functions.
+ * What the service finds on this machine for its configuration: the sandbox, squads, the browser, and worktrees and
+ * mirrors that are left over. `sortie doctor` uses the same functions.
  */
 
 export const sandboxOf = (config: Config, trial?: Trial): Promise<Sandbox> => {
@@ -43,21 +43,20 @@ export const sandboxOf = (config: Config, trial?: Trial): Promise<Sandbox> => {
   });
 };
 
-/** How long an engine may take for an answer, in milliseconds. */
+/** How long a container engine may take to answer, in milliseconds. */
 const engineMs = 60_000;
 
 export const catalogOf = ({ agents, mcpServers }: Config, dataDir: string | undefined): Catalog =>
   createCatalog({ dataDir, external: Object.keys(agents), servers: Object.keys(mcpServers) });
 
-/** Why commands cannot be kept to a list of hosts; undefined: they can. */
+/** Why commands cannot be restricted to a list of hosts; undefined: they can. */
 export const listProblem = async (sandbox: Sandbox, { env }: Pick<Config, "env">): Promise<string | undefined> => {
   const tried = await tryList(sandbox, env["PATH"] ?? "/usr/local/bin:/usr/bin:/bin");
   return tried.ok ? undefined : tried.why;
 };
 
 /**
- * What environments need and this machine does not have, by the setting that names it, as far as can be told without
- * running anything.
+ * Settings of environments and secrets that this machine cannot meet, as far as can be told without running anything.
  */
 export const environmentProblems = (
   { environments, secretStore, env }: Pick<Config, "environments" | "secretStore" | "env">,
@@ -94,7 +93,7 @@ const sourceProblem = (source: Config["secretStore"][string], env: Config["env"]
   }
 };
 
-/** Which engine has the images that projects' commands may run in, and what is missing there. */
+/** Which container engine has the images that projects' commands may run in, and which images are missing there. */
 export const imagesOn = async (
   { environments, env }: Pick<Config, "environments" | "env">,
   tier: Sandbox["tier"],
@@ -116,8 +115,8 @@ export const imagesOn = async (
 };
 
 /**
- * Each MCP server, and what of it is missing on this machine, as far as can be told without asking it. `programs`: of
- * the image, where the sandbox is a container.
+ * Each MCP server and what this machine lacks to run it, as far as can be told without starting it. `programs`: the
+ * programs in the image, when the sandbox is a container.
  */
 export const mcpServersOn = (
   { mcpServers, env }: Pick<Config, "mcpServers" | "env">,
@@ -126,7 +125,7 @@ export const mcpServersOn = (
   Object.entries(mcpServers).map(([name, server]) => {
     if (server.kind === "http") return { name, kind: server.kind, problem: null };
     const { command } = server;
-    // What stands at a path of an image is known when it is started.
+    // Whether the image has a file at this path shows only when the server is started.
     if (programs !== undefined) {
       const found = command.includes("/") || programs.has(command);
       return { name, kind: server.kind, problem: found ? null : `${command} is not in the image of the sandbox` };
@@ -134,13 +133,13 @@ export const mcpServersOn = (
     return { name, kind: server.kind, problem: isInstalled(command, env) ? null : `${command} is not installed` };
   });
 
-/** What stands at a path in the project is known when it is started there. */
+/** A relative path counts as installed: it lies in the project, and is looked up when the server starts there. */
 const isInstalled = (command: string, env: Config["env"]): boolean =>
   command.includes("/")
     ? !isAbsolute(command) || isProgram(command)
     : findProgram(command, env["PATH"] ?? "") !== undefined;
 
-/** The programs of MCP servers that this machine has and commands cannot read. */
+/** The programs of MCP servers that are installed on this machine but that commands in the sandbox cannot read. */
 export const unseenServers = (sandbox: Sandbox, { mcpServers, env }: Pick<Config, "mcpServers" | "env">) => {
   const programs = Object.values(mcpServers).flatMap((server) => (server.kind === "stdio" ? [server.command] : []));
   const wanted = programs.filter((command) => !(command.includes("/") && !isAbsolute(command)));
@@ -156,7 +155,7 @@ const isProgram = (path: string): boolean => {
   }
 };
 
-/** Asks a server at an address for its tools. Resolves to how many it has, or to why that is not known. */
+/** Asks an MCP server with a URL for its tools. Resolves to their number, or to the reason why it is unknown. */
 export const askMcpServer = async (
   name: string,
   server: Config["mcpServers"][string] & { kind: "http" },
@@ -180,10 +179,10 @@ const askedMs = 5000;
 
 export const browserOf = (config: Config): string | undefined => findBrowser(config.browser, config.env["PATH"] ?? "");
 
-/** In words for the operator; undefined: there is none. */
+/** The problem in the settings `repositories`, in words for the operator; undefined: there is none. */
 export const repositoryProblem = ({ repositories, env }: Config): string | undefined => problemOf(repositories, env);
 
-/** Addresses of repositories whose mirror stands though nobody used it for long. */
+/** Addresses of repositories whose mirror is still kept although nobody has used it for `repositories.mirrorDays`. */
 export const oldMirrors = ({ dataDir, repositories }: Config): string[] =>
   unusedMirrors(dataDir, repositories.mirrorDays, new Date()).map(({ url }) => url);
 

@@ -9,14 +9,14 @@ import type { ModelKey, ModelKeySet } from "../protocol/service.ts";
 import type { Secrets } from "../redact.ts";
 
 /**
- * The key of a provider, given to the running service: written to its configuration, and used from then on. Only of
- * providers whose address is known here: a key goes nowhere that a caller chose.
+ * Gives the running service the key of a provider: writes it to the configuration file, and uses it from then on.
+ * Accepted only for providers whose address is built in: a key is never sent to an address that a caller chose.
  */
 
 export type KeyDeps = { config: Config; registry: Registry; secrets: Secrets; log: Log; changed?: () => void };
 
 export const createKeys = ({ config, registry, secrets, log, changed }: KeyDeps) => {
-  /** Those that were replaced stay secrets. */
+  /** All keys given since the start, by provider: a key that was replaced is still redacted. */
   const given = new Map<string, string[]>();
   return ({ provider, key, model }: ModelKey): ModelKeySet => {
     const { configPath } = config;
@@ -55,13 +55,16 @@ export const createKeys = ({ config, registry, secrets, log, changed }: KeyDeps)
   };
 };
 
-/** The model to write: the one that was asked for, or the provider's usual one where there is no language model yet. */
+/**
+ * The model to write: the requested one, or the provider's usual model when the service has no language model yet.
+ * undefined: the file's model stays.
+ */
 const chosenModel = (
   { config, registry }: Pick<KeyDeps, "config" | "registry">,
   provider: ModelKey["provider"],
   model: string | undefined,
 ): string | undefined => {
-  // A flag and the environment win over the file.
+  // A model from a flag or the environment takes precedence over the file, so the file is left alone.
   if (config.model !== undefined && config.model.source !== config.configPath) return undefined;
   if (model !== undefined) return `${provider}/${model}`;
   return registry.active().ref.startsWith("builtin/") ? `${provider}/${knownKinds[provider].model}` : undefined;

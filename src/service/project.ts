@@ -16,11 +16,11 @@ import type { Project, Workspaces } from "../workspace/workspace.ts";
 import { wordsOf } from "./request-words.ts";
 import type { ProjectRequest } from "./trust.ts";
 
-/** What requests are told of the directories and repositories that they name. */
+/** Answers requests about the directories and repositories that they name. */
 
 export type ProjectDeps = {
   inspect: Workspaces["inspect"];
-  /** As `inspect`, for what needs the files; rejects with `node_away`. */
+  /** Like `inspect`, for callers that need the files; rejects with `node_away` when another node has them. */
   own: Workspaces["inspect"];
   repositories: Repositories;
   startedIn: string | undefined;
@@ -28,11 +28,14 @@ export type ProjectDeps = {
   squad: string;
   /** Finds the programs that the project's commands need. */
   machine: Machine;
-  /** What a project in a directory requests with files of its own. */
+  /** What the project in a directory requests with files of its own. */
   asked(directory: string): Promise<ProjectRequest[]>;
-  /** The operator has an environment for it, which counts instead of the file. */
+  /**
+   * Whether the operator has configured an environment for this directory, which takes precedence over the project's
+   * file.
+   */
   overrides(directory: string): boolean;
-  /** Of each of the project's own checks; 0: they do not run. */
+  /** The time limit of each of the project's own checks, in seconds; 0: they do not run. */
   checkSeconds: number;
 };
 
@@ -41,7 +44,7 @@ export const createProjects = (deps: ProjectDeps) => {
   return {
     async startedIn(): Promise<string | undefined> {
       if (startedIn === undefined) return undefined;
-      // A start folder that is no project is not an error.
+      // A service may be started in a folder that is no project.
       const found = await inspect(startedIn).catch(() => undefined);
       return found?.git === undefined ? undefined : found.directory;
     },
@@ -52,12 +55,12 @@ export const createProjects = (deps: ProjectDeps) => {
     },
     async requests(directory: string): Promise<SavedRequest[]> {
       const project = await own(directory);
-      // What a repository's project keeps is known once its files are there, which is a Task's to do.
+      // The saved requests of a repository are unknown until its files are there, and only a Task fetches them.
       return repositories.at(project.directory) === undefined ? savedRequests(createFiles(project.directory)) : [];
     },
     async grants(directory: string): Promise<ProjectGrant[]> {
       const project = await own(directory);
-      // The files of a repository by address are whoever may push to it, so there is no file to grant.
+      // Anyone who may push to a repository decides its files, so none of them can be granted.
       if (repositories.at(project.directory) !== undefined) return [];
       const overridden = deps.overrides(project.directory);
       return (await deps.asked(project.directory)).map((one) => grantOf(one, overridden));
@@ -82,7 +85,7 @@ const grantOf = (request: ProjectRequest, overridden: boolean): ProjectGrant => 
   return { file: request.file, digest: request.digest, state, requests, problems };
 };
 
-/** Where a Task works whose request does not say it. */
+/** Where and how a Task works when its request names neither isolation nor landing. */
 const placeOf = async (
   { directory, git }: Project,
   { landing, squad, machine, checkSeconds }: ProjectDeps,
@@ -98,7 +101,7 @@ const placeOf = async (
   return { ...place, isolation: "worktree", landing, checks };
 };
 
-/** What a request may ask for. */
+/** The landings that a request may ask for. */
 const landingsOf = (project: Project, repositories: Repositories): ProjectPlace["landings"] => {
   if (project.git?.head == null) return [];
   try {

@@ -2,7 +2,7 @@ import type { EnvironmentSettings } from "../protocol/task/environment.ts";
 import { askedWords, projectFile } from "../tool/mcp/project-file.ts";
 import type { ProjectRequest } from "./trust.ts";
 
-/** What a project requests, in sentences for whoever decides about it: on the command line and on the page. */
+/** A project's request in sentences, for the person who decides about it on the command line or on the page. */
 
 export type RequestWords = { requests: string[]; problems: string[]; grantable: boolean };
 

@@ -34,7 +34,7 @@ export const secretsOf = ({
   };
   add("password", password);
   for (const url of [databaseURL, databaseDirectURL]) add("database-password", passwordIn(url));
-  // Slashes in them would have them taken for paths below.
+  // Added by name, because they may contain slashes, and the test below would take them for paths.
   for (const name of ["AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"]) add(name, env[name]);
   for (const { keys } of Object.values(knownKinds)) for (const name of keys) add(name, env[name]);
   for (const [id, { apiKey, headers = {} }] of Object.entries(providers)) {
@@ -51,7 +51,9 @@ export const secretsOf = ({
   return found;
 };
 
-/** What a server's settings take from the environment, and the headers that are sent to it. */
+/**
+ * The values in an MCP server's settings that are secret: those taken from the environment, and the headers sent to it.
+ */
 export const secretsOfServer = (server: Config["mcpServers"][string]): string[] => {
   if (server.kind === "stdio") {
     const named = Object.entries(server.env).flatMap(([name, value]) => (secretName.test(name) ? [value] : []));

@@ -19,16 +19,16 @@ import { openWork, type Work } from "./compose/work.ts";
 import { sandboxOf } from "./machine.ts";
 
 /**
- * A running service. `createService` is the one place that composes the rooms; resources are closed in the reverse
- * order of their creation, also when the start fails.
+ * A running service. Only `createService` composes the rooms; resources are closed in the reverse order of their
+ * creation, also when the start fails.
  */
 
 export type Service = {
   url: string;
   port: number;
-  /** Where events of forges are heard. */
+  /** The port that receives events of forges; undefined: it does not listen for any. */
   forgePort: number | undefined;
-  /** Where other nodes reach it. */
+  /** The URL at which other nodes reach this one; undefined: they cannot. */
   peerURL: string | undefined;
   version: string;
   model: { ref: string; source: string };
@@ -39,13 +39,11 @@ export type Service = {
   missions: Missions;
   /** Resolves when the service finds that its data cannot be trusted and has to end. */
   failure: Promise<StartError>;
-  /**
-   * A promise was rejected and nobody handled it: logged, counted, and from now on the service says it is unhealthy.
-   */
+  /** Reports a rejected promise that nobody handled: it is logged and counted, and makes the service unhealthy. */
   unhandled(error: unknown): void;
   /**
-   * Takes up nothing more; resolves when no run is left, after `limits.drainSeconds` at the latest. At once where nobody
-   * else would go on meanwhile.
+   * Stops taking up work; resolves when no run is left, after `limits.drainSeconds` at the latest. Resolves at once,
+   * without draining, when no other node would continue the work.
    */
   handOver(): Promise<void>;
   /** Stops in order: refuses requests, ends event streams, stops runs and their processes, closes the store. */
@@ -95,7 +93,7 @@ export const createService = async (
   }
 };
 
-/** Looks from time to time for what is over. */
+/** Starts the periodic removal of data that is no longer needed. */
 const sweep = (
   { config, store, log, now }: Machine,
   { workspaces, repositories }: Projects,

@@ -14,7 +14,10 @@ import { listing, tidying } from "../workspace/file/walk.ts";
 import { entryReading, linkReading } from "../workspace/tamper/indexes.ts";
 import { hiddenReading } from "../workspace/tree/hidden-flag.ts";
 
-/** What the threads of `thread.ts` run: every job of the service. Started by its path (`scripts/build.mjs`). */
+/**
+ * The entry point of the worker threads that `src/thread.ts` starts, with every job of the service. Started by its path
+ * (`scripts/build.mjs`).
+ */
 
 serveJobs([
   listing,

@@ -11,8 +11,8 @@ import { FileRefused } from "../workspace/file/files.ts";
 import { inspectProject } from "../workspace/project.ts";
 
 /**
- * What of a project's own requests the operator has granted: a file of the data folder, changed by `sortie trust` alone
- * and read whenever a Task begins. A grant is of one project and of exactly these bytes.
+ * The operator's grants for what projects request in their own files: kept in a file of the data folder, which only
+ * `sortie trust` changes, and read whenever a Task begins. A grant applies to one project and to exactly these bytes.
  */
 
 const granted = z.object({
@@ -22,7 +22,7 @@ type Grants = z.infer<typeof granted>["grants"];
 
 const pathIn = (dataDir: string) => join(dataDir, "trust.json");
 
-/** Nothing is granted by a file that is not there; one that cannot be read grants nothing either. */
+/** The grants in the file. A file that is missing or cannot be read grants nothing. */
 const grantsIn = (dataDir: string): Grants => {
   try {
     return granted.parse(JSON.parse(readFileSync(pathIn(dataDir), "utf8"))).grants;
@@ -34,7 +34,10 @@ const grantsIn = (dataDir: string): Grants => {
 export const isGranted = (dataDir: string, project: string, digest: string, file: string): boolean =>
   grantsIn(dataDir).some((grant) => grant.project === project && grant.file === file && grant.digest === digest);
 
-/** One of a project replaces the one before: what the file said then is not trusted any more. `digest` null: none. */
+/**
+ * Replaces the project's earlier grant for this file, because its old content is no longer trusted. `digest` null:
+ * removes it.
+ */
 export const setGrant = (dataDir: string, project: string, digest: string | null, file: string): void => {
   const others = grantsIn(dataDir).filter((grant) => grant.project !== project || grant.file !== file);
   const grants = digest === null ? others : [...others, { project, file, digest, at: new Date().toISOString() }];
@@ -45,13 +48,13 @@ export const setGrant = (dataDir: string, project: string, digest: string | null
   renameSync(draft, pathIn(dataDir));
 };
 
-/** A file of a project by which it asks for something. */
+/** A file with which a project requests something. */
 export type ProjectRequest = { project: string; directory: string; digest: string; granted: boolean } & (
   | { file: typeof projectFile; asked: Asked }
   | { file: typeof environmentFile | typeof devcontainerFile; asked: EnvironmentSettings | { problem: string } }
 );
 
-/** What the project in a directory asks for. Rejects with a `ServiceError` where it is no project. */
+/** The requests of the project in a directory. Rejects with a `ServiceError` when the directory is no project. */
 export const requestsOf = async (
   { dataDir, projectRoots, env, sandbox }: Pick<Config, "dataDir" | "projectRoots" | "env" | "sandbox">,
   given: string,

@@ -6,24 +6,24 @@ import type { Environments } from "../task/run.ts";
 import { EnvironmentLost } from "../workspace/error.ts";
 
 /**
- * The operator's environments, and the values of the secrets that they name: variables and files are read whenever they
- * are asked for, a command of the operator's is run on this machine, outside of any sandbox. Every value that was read
- * is redacted from then on, for as long as the service runs.
+ * The operator's environments, and the values of the secrets that they name. Variables and files are read each time
+ * they are needed; a command of the operator's runs on this machine, outside of any sandbox. Every value that was read
+ * is redacted for as long as the service runs.
  */
 
 export type VaultDeps = {
   config: Pick<Config, "environments" | "secretStore" | "env"> & { sandbox: Pick<Config["sandbox"], "containers"> };
   tracker: Tracker;
-  /** The address of a repository whose Tasks are in a directory of the service's. */
+  /** The address of the repository that the service keeps in a directory; undefined: it keeps none there. */
   addressOf: (directory: string) => string | undefined;
   learn: (kind: string, values: readonly string[]) => void;
 };
 
-/** Shorter values are ordinary words to redaction, so they would be seen. */
+/** Redaction takes shorter values for ordinary words, so they would stay visible. */
 const shortest = 8;
 const longest = 32 * 1024;
 const commandMs = 30_000;
-/** So many Tasks that begin at once ask a command once. */
+/** How long a command's output is reused, so that many Tasks that begin together run the command once. */
 const keptMs = 30_000;
 
 export const createVault = ({ config, tracker, addressOf, learn }: VaultDeps): Environments => {
@@ -62,7 +62,7 @@ export const createVault = ({ config, tracker, addressOf, learn }: VaultDeps): E
     if (value.length < shortest) throw lost(`it has fewer than ${shortest} characters, so it could not be redacted`);
     if (value.length > longest || value.includes("\0")) throw lost(`expected a text of at most ${longest} characters`);
     const known = seen.get(name) ?? new Set();
-    // Lines of their own, too: a key is seldom printed in one piece.
+    // Each line is redacted too, because a key is seldom printed in one piece.
     for (const part of [value, ...value.split(/\r?\n/)]) if (part.length >= shortest) known.add(part);
     seen.set(name, known);
     learn(`secret-${name}`, [...known]);
@@ -91,7 +91,7 @@ export const configuredFor = (directory: string, environments: Config["environme
   return found[0]?.[1];
 };
 
-/** What can be read without running anything, so that it is redacted from the start on. */
+/** Names of the secrets that can be read without running a command, so that they are redacted from the start. */
 export const readableSecrets = ({ secretStore }: Pick<Config, "secretStore">): string[] =>
   Object.entries(secretStore).flatMap(([name, source]) => (typeof source === "object" ? [] : [name]));
 
@@ -112,7 +112,9 @@ const realOf = (path: string): string => {
 const isWithin = (path: string, folder: string): boolean =>
   path === folder || path.startsWith(`${folder.replace(/\/$/, "")}/`);
 
-/** What a program prints. Nothing of it is told where it fails: it may be half of a secret. */
+/**
+ * What a program prints on stdout. The error of a failed program never contains output, which may be part of a secret.
+ */
 const outputOf = (tracker: Tracker, [file = "", ...args]: readonly string[], env: Config["env"]): Promise<string> =>
   new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];

@@ -6,10 +6,10 @@ import type { TaskBoard } from "../../src/protocol/task/board.ts";
 import type { CheckState, TaskSummary } from "../../src/protocol/task/status.ts";
 import { whereOf } from "./place.ts";
 
-/** The typed client of the service. The browser adds the credentials that it asked the user for. */
+/** The typed client of the service. The browser adds the credentials that the user gave it. */
 export const client = createServiceClient({ baseUrl: window.location.origin });
 
-/** An error answer of the service. A lost connection stays the browser's own error. */
+/** An error answer of the service. A lost connection stays an error of the browser. */
 export class Refused extends Error {
   readonly body: ErrorBody;
   constructor(body: ErrorBody) {
@@ -69,11 +69,11 @@ export const tasksOf = (directory: string, filters: Filters) =>
     },
   });
 
-/** How many Tasks of each project the view of all projects reads, and of how many projects. */
+/** How many Tasks of each project, and of how many projects, the view of all projects reads. */
 const perProject = 30;
 const mostProjects = 20;
 
-/** The newest Tasks of these projects together, the newest first. A project that cannot be read is left out. */
+/** The newest Tasks of these projects in one list, newest first. A project that cannot be read is left out. */
 export const tasksEverywhere = (directories: readonly string[]) =>
   queryOptions({
     queryKey: ["everywhere", directories],
@@ -91,12 +91,12 @@ export const tasksEverywhere = (directories: readonly string[]) =>
     placeholderData: (before) => before,
   });
 
-/** How often the rows of running Tasks are brought up to date where nothing is recorded meanwhile. */
+/** How often the rows of running Tasks are refreshed when no event arrives in between. */
 const lookMs = 2000;
 
 export type Doing = Pick<TaskSummary, "now" | "queue">;
 
-/** What the active Tasks of these projects do or wait for now, by id, with how far they are. */
+/** What the active Tasks of these projects do or wait for now, with their progress, by Task id. */
 export const doingIn = (directories: readonly string[]) =>
   queryOptions({
     queryKey: ["doing", directories],
@@ -118,7 +118,7 @@ export const doingIn = (directories: readonly string[]) =>
     structuralSharing: false,
   });
 
-/** The address of the repository whose files the service keeps in this directory; null: it is not one. */
+/** The address of the repository whose files the service keeps in this directory; null: it keeps none there. */
 export const addressOf = (directory: string) =>
   queryOptions({
     queryKey: ["address", directory],
@@ -135,7 +135,7 @@ export const boardOf = (taskID: string) =>
     queryFn: async ({ signal }): Promise<TaskBoard> =>
       (await ask(client.task.board({ path: { taskID }, signal }))) as TaskBoard,
     structuralSharing: true,
-    // No event of the Task tells how the queue before it moves.
+    // No event of the Task reports that the queue before it moves, so the board is polled.
     refetchInterval: ({ state }) => (state.data?.task.now?.kind === "queue" ? lookMs : false),
   });
 
@@ -145,7 +145,7 @@ export const detailOf = (taskID: string) =>
     queryFn: ({ signal }) => ask(client.task.get({ path: { taskID }, signal })),
   });
 
-/** The log of a check's last run; each run has a new one. */
+/** The log of a check's last run; each run has a log of its own. */
 export const checkLogOf = (taskID: string, { id, round, state }: Pick<CheckState, "id" | "round" | "state">) =>
   queryOptions({
     queryKey: ["check-log", taskID, id, round, state],
@@ -155,20 +155,20 @@ export const checkLogOf = (taskID: string, { id, round, state }: Pick<CheckState
     },
   });
 
-/** The numbers of all projects, and what waits for an answer. */
+/** The numbers of all projects, and the asks that wait for an answer. */
 export const overview = queryOptions({
   queryKey: ["overview"],
   queryFn: ({ signal }): Promise<Overview> => ask(client.service.overview({ signal })),
 });
 
-/** What the project keeps in `.claude/commands`. */
+/** The requests that the project has saved in `.claude/commands`. */
 export const savedRequestsOf = (directory: string) =>
   queryOptions({
     queryKey: ["saved-requests", directory],
     queryFn: ({ signal }) => ask(client.project.requests({ query: { directory }, signal })),
   });
 
-/** What the project requests with files of its own, and whether it is granted. */
+/** What the project requests in its own files, and whether the operator granted it. */
 export const grantsOf = (directory: string) =>
   queryOptions({
     queryKey: ["grants", directory],
@@ -192,7 +192,7 @@ export const projects = queryOptions({
 export const squadsOf = (directory: string | undefined) =>
   queryOptions({
     queryKey: ["squads", directory ?? ""],
-    // A repository's own squads are known once it was fetched.
+    // A repository's own squads are known only after it was fetched.
     queryFn: ({ signal }) =>
       ask(client.squad.list({ query: directory === undefined ? {} : whereOf(directory), signal })),
     staleTime: 60_000,

@@ -1,8 +1,8 @@
 import type { TaskSummary, Usage } from "../../src/protocol/task/status.ts";
 
-/** How states, times and amounts are written. */
+/** How states, times and amounts are shown. */
 
-/** `doubt`: completed, and no check passed on all that landed. */
+/** `doubt`: completed, but not verified: no check passed on everything that landed. */
 export type State = "need" | "run" | "queue" | "done" | "doubt" | "fail" | "stop";
 
 type Stated = Pick<TaskSummary, "lifecycleStatus" | "phase" | "pending" | "verified">;
@@ -60,7 +60,7 @@ export const groupWords: Record<Group, string> = {
   done: "Done",
   fail: "Failed",
 };
-/** The group of a Task. A cancelled one is with the failed ones. */
+/** The group of a Task. Cancelled Tasks are grouped with failed ones. */
 export const groupOf = (task: Stated): Group => {
   const state = stateOf(task);
   if (state === "doubt") return "done";

@@ -2,8 +2,8 @@ import { useEffect, useRef, useSyncExternalStore } from "react";
 import { openEvents, type StreamFrame } from "../../src/client/event-stream.ts";
 
 /**
- * The live connection of the page. There is one event stream per page, closed after a while in a hidden tab, because a
- * browser opens only six connections to a host over all of its tabs.
+ * The page's live connection. A page has one event stream, which is closed after a while in a hidden tab, because a
+ * browser opens only six connections to a host across all of its tabs.
  */
 
 export type Connection = { state: "none" | "open" } | { state: "lost"; retryAt: number; since: number };
@@ -31,18 +31,18 @@ export const useConnection = (): Connection =>
 
 export type Follow = {
   url: string;
-  /** Whether `after` is known, so that the stream can begin. */
+  /** Whether `after` is known, so that the stream may begin. */
   ready: boolean;
-  /** Id of the last event that the page shows; undefined: only new events are wanted. */
+  /** Id of the last event that the page shows; undefined: only new events are needed. */
   after: number | undefined;
   onFrames(frames: StreamFrame[]): void;
-  /** Called whenever a connection is established: whatever is read now includes all earlier events. */
+  /** Called whenever a connection is established: data that is read from now on includes all earlier events. */
   onOpen?(): void;
-  /** The service refuses to continue from there. */
+  /** The service refuses the stream, for example because it cannot continue after that event. */
   onRefused?(error: Error): void;
 };
 
-/** Follows a stream, and passes on all frames that arrived within one animation frame at once. */
+/** Follows a stream, and passes on all frames of one animation frame together. */
 export const useFollow = (follow: Follow): void => {
   const { url, ready } = follow;
   const latest = useRef(follow);

@@ -13,7 +13,7 @@ const queries = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 5_000,
-      // An error answer would be the same again; a lost connection may come back.
+      // The same request would get the same error answer, but a lost connection may come back.
       retry: (count, error) => !isFinal(error) && count < 30,
       retryDelay: (count) => Math.min(10_000, 500 * 2 ** count),
       networkMode: "always",

@@ -11,7 +11,7 @@ import { Home } from "./home/home.tsx";
 import { type HomeSearch, type TaskSearch, tabs } from "./search.ts";
 import { Shell } from "./shell/shell.tsx";
 
-/** The screens. Their addresses begin with /ui, so that none is ever one of the API's. */
+/** The screens. Their paths begin with /ui, so that none collides with a route of the API. */
 
 const text = (value: unknown): string | undefined =>
   typeof value === "string" && value !== "" ? value : typeof value === "number" ? String(value) : undefined;

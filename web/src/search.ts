@@ -12,7 +12,7 @@ export type HomeSearch = {
   archived?: boolean;
 };
 
-/** `result`: of an ended Task, which opens there. */
+/** `result`: only for an ended Task, which opens on it. */
 export const tabs = ["result", "conversation", "changes", "checks", "topology", "events"] as const;
 
 export type Tab = (typeof tabs)[number];

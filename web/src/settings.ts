@@ -1,6 +1,6 @@
 import { useSyncExternalStore } from "react";
 
-/** What this browser remembers: the theme, and recently used projects. The page works without it. */
+/** What this browser remembers, such as the theme and recently used projects. The page works without it. */
 
 export type Theme = "system" | "light" | "dark";
 
@@ -44,7 +44,7 @@ export const useTheme = (): [Theme, (theme: Theme) => void] => [
   },
 ];
 
-/** What is kept as a list; empty where it is something else. */
+/** The list that is stored under this key; empty if anything else is stored. */
 const getList = (key: string): unknown[] => {
   try {
     const kept: unknown = JSON.parse(get(key) ?? "[]");
@@ -72,23 +72,23 @@ export const rememberProject = (directory: string): void => {
 export const readDraft = (): string => get("draft") ?? "";
 export const keepDraft = (text: string): void => set("draft", text);
 
-/** How diffs are laid out, once somebody chose it. */
+/** The layout that the user chose for diffs; undefined: none yet. */
 export const readDiffView = (): "unified" | "split" | undefined => {
   const kept = get("diff");
   return kept === "unified" || kept === "split" ? kept : undefined;
 };
 export const keepDiffView = (view: "unified" | "split"): void => set("diff", view);
 
-/** Whether notifications were offered and not wanted. */
+/** Whether the user declined notifications when they were offered. */
 export const hasDeclinedNotices = (): boolean => get("notices") === "no";
 export const declineNotices = (): void => set("notices", "no");
 
-/** Of so many Tasks it is kept which files of their changes were looked at. */
+/** For how many Tasks the files that the user has viewed are remembered. */
 const viewedTasks = 30;
 const viewedBut = (taskID: string): unknown[] =>
   getList("viewed").filter((each) => !(Array.isArray(each) && each[0] === taskID));
 
-/** The Task's id, and the marks of the files. */
+/** The marks of the viewed files. They are stored as a list that begins with the Task's id. */
 export const readViewed = (taskID: string): string[] =>
   strings(getList("viewed").find((each) => Array.isArray(each) && each[0] === taskID)).slice(1);
 export const keepViewed = (taskID: string, marks: readonly string[]): void =>

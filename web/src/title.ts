@@ -1,7 +1,7 @@
 import needed from "./mark-needed.svg";
 import mark from "./mark.svg";
 
-/** The title and icon of the browser's tab: the screen's own words, and how many answers are waited for. */
+/** The title of the browser's tab: the screen's title, and the number of asks that wait for an answer. */
 
 let own = "Sortie";
 let waiting = 0;

@@ -6,7 +6,10 @@ import type { Source, Table, Word } from "./table.ts";
 
 export const shells = { bash, zsh, fish };
 
-/** What completes an option or argument, by its name in angle brackets, which means the same in all commands. */
+/**
+ * The completion of an option's value or an argument, by its name in angle brackets, which means the same in all
+ * commands.
+ */
 const named: Readonly<Record<string, Source>> = {
   file: "files",
   path: "files",
@@ -21,7 +24,7 @@ const flagsOf = ({ short, long }: Option): string[] => [short, long].flatMap((fl
 
 const words = (values: readonly string[]): Word[] => values.map((value) => [value, ""]);
 
-/** What completes `<id>`, by command group. */
+/** The completion of `<id>`, by command group. */
 const ids: Readonly<Record<string, Source>> = { task: "tasks", mission: "missions", squad: "squads" };
 
 export const tableOf = (program: Command): Table => {
@@ -72,7 +75,7 @@ const visible = (command: Command): readonly Command[] =>
     .visibleCommands(command)
     .filter((child) => child.name() !== "help");
 
-/** Every command with the path it is typed as; an alias is a separate path. */
+/** Every command with the path that a user types; an alias has a path of its own. */
 const walk = (command: Command, at: string): { at: string; command: Command }[] => [
   { at, command },
   ...visible(command).flatMap((child) =>

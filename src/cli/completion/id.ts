@@ -3,7 +3,7 @@ import { targetAt } from "../target.ts";
 import { line as flat } from "../terminal/format.ts";
 
 /**
- * `sortie completion-ids`: prints ids for the completion scripts, one per line: id, tab, description. It prints nothing
+ * `sortie completion-ids`: prints ids for the completion scripts, one per line: id, tab, description. Prints nothing
  * when anything goes wrong.
  */
 

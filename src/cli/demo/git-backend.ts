@@ -3,16 +3,16 @@ import { existsSync } from "node:fs";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { join } from "node:path";
 
-/** Git's own server of repositories over HTTP, as the CGI program that it is. */
+/** Git's own HTTP server for repositories, run as a CGI program. */
 
-/** Where git keeps it; undefined: this git came without it. */
+/** The path of git-http-backend; undefined: the installed git lacks it. */
 export const findBackend = (): string | undefined => {
   const folder = execFileSync("git", ["--exec-path"], { encoding: "utf8" }).trim();
   const program = join(folder, "git-http-backend");
   return existsSync(program) ? program : undefined;
 };
 
-/** Answers for the bare repositories of a folder. Who may ask was decided before. */
+/** Serves the bare repositories in a folder. The caller has authenticated the request. */
 export const serveGit = (
   { backend, folder, path: programs }: { backend: string; folder: string; path: string | undefined },
   incoming: IncomingMessage,

@@ -9,8 +9,8 @@ import { bytes, clean } from "../terminal/format.ts";
 import { openZip } from "../verify/unzip.ts";
 
 /**
- * `sortie demo --mission`: a list of three items, run to its end: one needs a squad that is produced for it, one
- * depends on the others; then the archive. Every statement it prints is verified; one that does not hold ends the demo
+ * `sortie demo --mission`: runs a list of three items to its end: one item needs a squad that is produced for it, one
+ * depends on the others. Then it verifies the archive. Every statement it prints is verified; a false one ends the demo
  * with exit code 1.
  */
 

@@ -45,13 +45,13 @@ For local servers and other settings see "Give it a model" in ${join(packageRoot
 export type Stage = {
   screen: Screen;
   folder: string;
-  /** The example as a Git repository with one commit, `before`. */
+  /** The example as a Git repository with one commit, whose id is `before`. */
   directory: string;
   before: string;
   git: (...args: string[]) => string;
   target: Target;
   client: Client;
-  /** Where the service hears events of forges. */
+  /** The port on which the service receives events of forges. */
   forgePort: number | undefined;
   signal: AbortSignal;
   chapter: (text: string) => void;
@@ -59,10 +59,10 @@ export type Stage = {
 
 type Built = Pick<Stage, "folder" | "directory" | "git" | "chapter">;
 
-/** What a demo adds to the service: entries of `config.jsonc`, and variables. */
+/** What a demo adds to the service's configuration: entries of `config.jsonc`, and environment variables. */
 export type Setting = { config: object; env: Record<string, string> };
 
-/** Runs a demo in its setting; resolves to the exit code. `prepare` comes before the service is started. */
+/** Runs a demo on its stage; resolves to the exit code. `prepare` is called before the service starts. */
 export const onStage = async (
   { bare, self }: Pick<Caller, "bare" | "self">,
   screen: Screen,
@@ -115,7 +115,7 @@ export const onStage = async (
   }
 };
 
-/** Ends the demo with exit code 1 when something it promised is not true. */
+/** Ends the demo with exit code 1 when a promise does not hold. */
 export function assertKept(kept: boolean, expected: string, got: unknown): asserts kept {
   if (!kept) throw new Exit(exit.failed, `The demo failed: expected ${expected}, got ${clean(String(got))}.`);
 }

@@ -10,8 +10,7 @@ import { openZip } from "../verify/unzip.ts";
 
 /**
  * `sortie demo`: one whole Task on a small real project in a temporary folder: request, check before the work, work,
- * check after it, landing, ZIP. Every statement it prints is verified; one that does not hold ends the demo with exit
- * code 1.
+ * check after it, landing, ZIP. Every statement it prints is verified; a false one ends the demo with exit code 1.
  */
 
 const request = `The fix for cents that drift (0.1 + 0.2 is 0.30000000000000004):

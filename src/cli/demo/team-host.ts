@@ -5,8 +5,8 @@ import { Exit, exit } from "../terminal/exit.ts";
 import { findBackend, serveGit } from "./git-backend.ts";
 
 /**
- * A team's Git host for the demo: git's own server behind Basic, and as much of Gitea's interface and events as a Task
- * needs, kept in memory. Everybody on it is made up.
+ * A team's Git host for the demo: git's own server behind Basic authentication, and as much of Gitea's API and events
+ * as a Task needs, in memory. All its users are made up.
  */
 
 export type Issue = { number: number; by: string; title: string; text: string };
@@ -20,29 +20,29 @@ export type Pull = {
   updated: string;
 };
 export type TeamHost = AsyncDisposable & {
-  /** Of the repository. */
+  /** The repository's URL. */
   url: string;
   pulls: Pull[];
   comments: { issue: number; text: string }[];
-  /** Each sends its event to the listener, and resolves to what that answered. */
+  /** Each sends its event to the service's listener, and resolves to the listener's answer. */
   label(issue: Issue, label: string, by: string): Promise<Heard>;
   review(pull: Pull, text: string, by: string): Promise<Heard>;
   merge(pull: Pull, by: string): Promise<Heard>;
-  /** The names of its branches, and what came onto `main` since a commit. */
+  /** `branches`: the names of the repository's branches. `log`: the commits on `main` since a commit. */
   branches(): string;
   log(since: string): string;
-  /** An event that somebody else signed. */
+  /** Sends an event that is signed with another secret. */
   forge(issue: Issue): Promise<Heard>;
 };
 export type Heard = { status: number; body: { taskID?: string; ignored?: string; message?: string } };
 
 type Options = {
-  /** Of the bare repositories; there is one, `acme/sum.git`. */
+  /** The folder of the bare repositories; there is one, `acme/sum.git`. */
   folder: string;
   path: string | undefined;
   token: string;
   secret: string;
-  /** Where events go: known once the service runs. */
+  /** The port that receives events, which is known only once the service runs. */
   listener: () => number;
   git: (...args: string[]) => string;
 };

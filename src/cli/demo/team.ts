@@ -10,9 +10,9 @@ import { assertKept, createGit, onStage, patch, type Stage } from "./stage.ts";
 import { type Heard, startTeamHost, type TeamHost } from "./team-host.ts";
 
 /**
- * `sortie demo --team`: from an issue to a merged pull request, on a Git host of the demo's own: a label, the Task that
- * it makes, checks, a pull request, a review, the follow-up, the merge. Nothing leaves this machine. Every statement it
- * prints is verified; one that does not hold ends the demo with exit code 1.
+ * `sortie demo --team`: from an issue to a merged pull request, on a Git host that is part of the demo: a label, the
+ * Task that it creates, checks, a pull request, a review, the follow-up, the merge. Nothing leaves this machine. Every
+ * statement it prints is verified; a false one ends the demo with exit code 1.
  */
 
 const issue = {
@@ -54,7 +54,7 @@ export const demoTeam = async (caller: Pick<Caller, "bare" | "self">, screen: Sc
   }
 };
 
-/** What an operator writes into config.jsonc, and the variables that it names. */
+/** The settings that an operator would write into config.jsonc, and the variables that they name. */
 const settingOf = (url: string, token: string, secret: string) => {
   const match = url.replace(/sum\.git$/, "*");
   return {
@@ -137,7 +137,7 @@ const walk = async ({ screen, target, client, signal, chapter, before }: Stage, 
   screen.say(clean(log).replaceAll(/^(?=.)/gm, "  "));
 };
 
-/** Waits for the comments that tell of a Task's end: they are written after it. */
+/** Waits for the comments about a Task's end, which are written after it. */
 const said = async (host: TeamHost, many: number, signal: AbortSignal): Promise<void> => {
   for (const end = Date.now() + 20_000; host.comments.length < many; await sleep(100, undefined, { signal }))
     assertKept(Date.now() < end, `${many} comments on the issue`, host.comments.length);

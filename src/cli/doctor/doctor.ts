@@ -16,7 +16,7 @@ import { checkRepositories } from "./repository.ts";
 import { checkWebhooks } from "./webhook.ts";
 
 /**
- * `sortie doctor`: checks what the service needs on this machine, with a remedy for each finding. It only looks; it
+ * `sortie doctor`: checks what the service needs on this machine, with a remedy for each finding. It only looks: it
  * starts and changes nothing.
  */
 
@@ -76,7 +76,9 @@ async function* examine(flags: Flags): AsyncGenerator<Finding, undefined, undefi
   yield await leftoverProcesses(config, running !== undefined);
 }
 
-/** Those that should have gone: the service tries again by itself, but the reason may need a person. */
+/**
+ * Worktrees that could not be removed: the service tries again by itself, but a person may have to remove the cause.
+ */
 const worktrees = async (config: Config): Promise<Finding> => {
   try {
     const kept = (await import("../../service/machine.ts")).keptWorktrees(config);
@@ -105,7 +107,7 @@ const browser = async (config: Config): Promise<Finding> => {
     : ok("Browser", found);
 };
 
-/** What answers at the service's address, if it is a Sortie. */
+/** The service that answers at the configured address, if it is a Sortie. */
 const health = async ({ host, port, username, password }: Config): Promise<Finding | undefined> => {
   const address = host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host.includes(":") ? `[${host}]` : host;
   const url = `http://${address}:${port}`;
@@ -209,7 +211,7 @@ const squads = async (config: Config): Promise<Finding> => {
   return note("Squads", text, "`sortie squad validate <folder>` shows all problems; the other squads still work.");
 };
 
-/** Offered where there is no language model; never configured by itself. */
+/** Suggests model servers on this machine when there is no language model; they are never configured automatically. */
 const localModels = async ({ providers }: Config): Promise<Finding> => {
   const { detectServers } = await import("../../model/local-server.ts");
   const found = await detectServers();
@@ -280,7 +282,7 @@ const postgres = async (connectionString: string): Promise<Known> => {
 const unfilteredLine = (why: string): string =>
   `System calls are not filtered: ${why}. Use a kernel with CONFIG_SECCOMP_FILTER on x64 or arm64.`;
 
-/** The sandbox that a start would find, by the same self-test; what a start would refuse is bad. */
+/** The sandbox that a start would find, by the same self-test. `bad` if the start would refuse it. */
 const sandbox = async (
   config: Config,
 ): Promise<

@@ -2,11 +2,11 @@ import type { Config } from "../../config/config.ts";
 import { bad, type Finding, ok } from "../terminal/finding.ts";
 
 /**
- * The checks of `sortie doctor` on environments: what they name and this machine does not have. No value is read, and
- * no command of the operator's is run.
+ * The checks of `sortie doctor` on environments: whether this machine has what they name. They read no value, and run
+ * none of the operator's commands.
  */
 
-/** `lists`: why commands cannot be kept to a list of hosts. */
+/** `lists`: why commands cannot be restricted to a list of hosts; undefined: they can. */
 export const checkEnvironments = async (config: Config, lists: string | undefined): Promise<Finding[]> => {
   const projects = Object.keys(config.environments).length;
   const secrets = Object.keys(config.secretStore).length;
@@ -21,7 +21,7 @@ export const checkEnvironments = async (config: Config, lists: string | undefine
   return [ok("Environments", `of ${of(projects, "project")}, ${of(secrets, "secret")} by name`)];
 };
 
-/** Where images are switched on: which engine has them. None is made available, and nothing is started. */
+/** When images are enabled: whether a container engine has them. Fetches no image and starts nothing. */
 export const checkImages = async (config: Config, tier: 1 | 2 | 3): Promise<Finding[]> => {
   if (!config.sandbox.containers) return [];
   const { imagesOn } = await import("../../service/machine.ts");

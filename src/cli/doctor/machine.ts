@@ -99,12 +99,12 @@ export const leftoverProcesses = async ({ dataDir }: { dataDir: string }, runnin
       );
 };
 
-/** A clock that is off by this many milliseconds or less does no harm, because leases and waits are longer. */
+/** A clock difference of up to this many milliseconds is harmless, because leases and waits are longer. */
 const skewMs = 5000;
 
 /**
- * `known`: a time that has certainly passed: the newest event's, or the database's current time. `both`: a clock ahead
- * of it is wrong, too.
+ * `known`: a time that has certainly passed, such as the newest event's, or the database's current time. `both`: a
+ * clock that is ahead of `known` is wrong as well.
  */
 export const clockAgainst = (known: Date | undefined, what: string, both: boolean, now = new Date()): Finding => {
   const here = `${now.toISOString().slice(0, 19).replace("T", " ")} UTC`;

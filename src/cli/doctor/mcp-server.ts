@@ -4,11 +4,11 @@ import { bad, type Finding, note, ok } from "../terminal/finding.ts";
 import { line } from "../terminal/format.ts";
 
 /**
- * The checks of `sortie doctor` on MCP servers: programs that are missing, and addresses that do not answer. None is
+ * The checks of `sortie doctor` on MCP servers: missing programs, and addresses that do not answer. No server is
  * started.
  */
 
-/** `lists`: why programs cannot be kept to a list of hosts. */
+/** `lists`: why programs cannot be restricted to a list of hosts; undefined: they can. */
 export const checkMcpServers = async (
   config: Config,
   programs: ReadonlySet<string> | undefined,
@@ -32,7 +32,7 @@ export const checkMcpServers = async (
   );
 };
 
-/** A program that is there, and what may keep it from working where it runs. */
+/** The finding for a program that is installed, with anything that may keep it from working inside the sandbox. */
 const installed = (
   label: string,
   server: Program | undefined,
@@ -63,7 +63,7 @@ const installed = (
 
 type Program = Config["mcpServers"][string] & { kind: "stdio" };
 
-/** Programs that run a package which they fetch: those that do nothing else, and others by their first word. */
+/** Programs that fetch a package and run it: undefined means always, a list means only with these first words. */
 const fetchers: Record<string, readonly string[] | undefined> = {
   npx: undefined,
   pnpx: undefined,

@@ -2,7 +2,8 @@ import type { Config } from "../../config/config.ts";
 import { bad, type Finding, note, ok } from "../terminal/finding.ts";
 
 /**
- * The checks of `sortie doctor` on repositories by address: what may be named, and mirrors that nobody used for long.
+ * The checks of `sortie doctor` on repositories by address: which addresses are allowed, and mirrors that nobody has
+ * used for a long time.
  */
 
 export const checkRepositories = async (config: Config): Promise<Finding[]> => {

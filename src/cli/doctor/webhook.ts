@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { type Finding, note, ok } from "../terminal/finding.ts";
 import { exists } from "./machine.ts";
 
-/** The check of `sortie doctor` on webhooks: their number, and deliveries that failed. It reads the store only. */
+/** The check of `sortie doctor` on webhooks: their number, and failed deliveries. It only reads the store. */
 
 /** PostgreSQL returns counts as text. */
 type Counts = { state: string; count: number | string }[];
@@ -23,8 +23,7 @@ export const checkWebhooks = async ({
   try {
     counts = databaseURL === undefined ? await ofSqlite(join(dataDir, "sortie.db")) : await ofPostgres(databaseURL);
   } catch {
-    // There is no store yet, or one from before there were webhooks; the check of the store reports whether it is
-    // sound.
+    // There is no store yet, or one from before webhooks existed; another check reports whether the store is sound.
     return ok("Webhooks", "none yet");
   }
   const of = (state: string): number => Number(counts.find((one) => one.state === state)?.count ?? 0);

@@ -188,7 +188,7 @@ const mergedText = ({ merged }: MissionStatus): string => {
   return state === "running" ? `, being merged into ${branch} (${taskID})` : `, not merged into ${branch} (${taskID})`;
 };
 
-/** Merges the Mission's branch. */
+/** Merges the Mission's branch into the project's branch. */
 export const merge = async (given: string, options: { follow?: true }, { target, screen, emit }: Context) => {
   const service = connect(target);
   const missionID = await resolveMission(service, target, given);
@@ -219,7 +219,7 @@ const follow = async (following: Following): Promise<number> => {
 };
 
 /**
- * Prints the events of a Mission and its Tasks from the first one. Of the Tasks only the events in `telling` are
+ * Prints the events of a Mission and its Tasks from the first one. Of the Tasks' events, only those in `telling` are
  * printed.
  */
 export const show = async (
@@ -251,7 +251,7 @@ export const show = async (
       const whose = taskID === undefined ? "" : dim(`  ${taskID.slice(-6)} `);
       if (said !== undefined) screen.say(`${dim(duration(Date.parse(event.at) - began).padStart(9))}  ${whose}${said}`);
       if (event.id >= last) return;
-      // Whichever of its own events is the last: after each of them it may have come to rest.
+      // The Mission may come to rest after any of its own events, so each of them may be the last.
       if (until === "rest" && taskID === undefined && event.id >= first.lastEventID) {
         const now = expectData(await service.mission.status({ path: { missionID } }), target.url);
         if (now.status === "inactive" && now.agentStatus === "inactive" && now.lastEventID <= event.id) return;
@@ -266,7 +266,7 @@ export const show = async (
   }
 };
 
-/** Events of a Task that are printed among those of its Mission. */
+/** The events of a Task that are printed among those of its Mission. */
 const telling: ReadonlySet<string> = new Set([
   "ask.opened",
   "check.finished",
@@ -293,7 +293,7 @@ export const closing = (
     return stateReason === null ? `${word}: ${facts}` : `${word}: ${facts}\n${clean(stateReason)}`;
   }
   const word = finished.outcome.toUpperCase();
-  // Of one that is done that is its branch's: it waits to be merged, or could not be.
+  // The reason for the state of a finished Mission is about its branch: it waits to be merged, or could not be.
   const branch = finished.outcome === "done" && stateReason !== null ? `\n${yellow(clean(stateReason))}` : "";
   return `${finished.outcome === "done" ? green(word) : yellow(word)}: ${facts}\n${clean(finished.summary)}${branch}`;
 };
@@ -375,7 +375,7 @@ export const archive = async (given: string, { output }: { output?: string }, { 
   const blob = expectData(await during(screen, "Building the archive", building), target.url);
   const path = output ?? `mission-${missionID}.zip`;
   await writeBlob(path, blob);
-  // Noted now they later show that nothing was rewritten: `sortie task verify --head`.
+  // A head that the user notes now later proves that nothing was rewritten: `sortie task verify --head`.
   const ledger = await headOf(path);
   if (emit !== undefined) emit({ missionID, path, bytes: blob.size, ledger });
   else screen.say(`${path} (${bytes(blob.size)}), ledger of ${ledger.entries} entries, head ${ledger.head}`);

@@ -2,7 +2,7 @@ import type { MissionBudget } from "../../protocol/mission/status.ts";
 import { expectData, type Service } from "../connection.ts";
 
 /**
- * The caps of a Mission's budget as options name them. The service takes a whole budget, and a person raises one cap.
+ * The caps of a Mission's budget as options. The service takes a whole budget, but a person usually changes one cap.
  */
 
 export type Caps = {
@@ -19,7 +19,10 @@ const names = {
   maxMinutes: "maxMinutes",
 } as const satisfies Record<keyof Caps, keyof MissionBudget>;
 
-/** With the caps that a known Mission has and nobody named. null: none is left. undefined: no cap is named. */
+/**
+ * The budget to send: the named caps, and the caps that an existing Mission has already. null: no cap is left.
+ * undefined: no cap was named.
+ */
 export const budgetFor = async (
   service: Service,
   url: string,
@@ -38,7 +41,7 @@ export const budgetFor = async (
   return Object.keys(budget).length === 0 ? null : budget;
 };
 
-/** null: the Mission has no cap, or is a new one. */
+/** The Mission's present budget; null: it has no cap, or does not exist yet. */
 const knownOf = async (service: Service, url: string, missionID: string | undefined): Promise<MissionBudget | null> => {
   if (missionID === undefined) return null;
   const found = await service.mission.status({ path: { missionID } });

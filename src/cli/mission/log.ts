@@ -6,7 +6,7 @@ import { exit } from "../terminal/exit.ts";
 import type { Screen } from "../terminal/screen.ts";
 import { createStory, type Told } from "./story.ts";
 
-/** `sortie mission log`: what happened so far, one line each, in the Mission's own words. */
+/** `sortie mission log`: what has happened so far, one line per event, in the words of the Mission's story. */
 
 export const log = async (given: string, { target, screen, emit }: Context): Promise<number> => {
   const service = connect(target);
@@ -18,7 +18,7 @@ export const log = async (given: string, { target, screen, emit }: Context): Pro
     if (told === undefined) continue;
     const text = textOf(told);
     if (emit !== undefined) emit({ id: event.id, at: event.at, type: event.type, text });
-    // Each line stands alone, so that it can be searched and sorted.
+    // Each line is complete in itself, so that lines can be searched and sorted.
     else if (!screen.rich) screen.say(`${event.at.slice(0, 19)}Z  ${text}`);
     else {
       if (event.at.slice(0, 10) !== day) screen.say(screen.colors.bold(`${(day = event.at.slice(0, 10))} UTC`));
@@ -30,7 +30,7 @@ export const log = async (given: string, { target, screen, emit }: Context): Pro
 
 type Durable = Extract<Frame, { id: number }>;
 
-/** All of its log, oldest first. */
+/** All events of the Mission's log, oldest first. */
 async function* eventsOf(service: Service, target: Target, missionID: string): AsyncGenerator<Durable> {
   for (let after = 0; ; ) {
     const asked = await service.mission.eventPage({ path: { missionID }, query: { after, limit: pageSize } });
@@ -45,10 +45,10 @@ const pageSize = 1000;
 
 const textOf = ({ lead, rest }: Told): string => (rest === "" ? lead : `${lead}: ${rest}`);
 
-/** Columns that the time takes. */
+/** Columns that the time takes up. */
 const timeColumns = 7;
 
-/** As much as fits into a line, what happened in the colour of what became of it. */
+/** As much of the text as fits into a line; its lead is coloured by the outcome. */
 const cut = (told: Told, { colors, width }: Pick<Screen, "colors" | "width">): string => {
   const text = textOf(told);
   const room = Math.max(20, width - timeColumns);

@@ -6,7 +6,9 @@ import { exit } from "../terminal/exit.ts";
 import { clean, indented, line } from "../terminal/format.ts";
 import type { Screen } from "../terminal/screen.ts";
 
-/** `sortie mission plan`: the plan with all its words and states, and what an open approval of it is about. */
+/**
+ * `sortie mission plan`: the whole plan with the states of its phases, and the subject of an open approval of the plan.
+ */
 
 export const plan = async (given: string, { target, screen, emit }: Context): Promise<number> => {
   const service = connect(target);
@@ -34,7 +36,7 @@ export const plan = async (given: string, { target, screen, emit }: Context): Pr
 
 type Titles = ReadonlyMap<string, string>;
 
-/** By id, also of phases that are gone. */
+/** Titles by id, including those of phases that were dropped. */
 const titlesOf = ({ plan: phases, planChange }: MissionStatus): Titles =>
   new Map([...(planChange?.dropped ?? []), ...phases].map(({ id, title }) => [id, title]));
 
@@ -62,7 +64,7 @@ const phaseText = (
   ].join("\n");
 };
 
-/** With what a person has to say before it goes on. */
+/** The phase's state, with what it waits for from a person. */
 export const stateText = ({ state, waits }: Pick<MissionPhase, "state" | "waits">): string => {
   if (waits === null) return state;
   const { kind, of, since } = waits;
@@ -102,7 +104,7 @@ const fieldNames = {
   after: "after",
 } as const satisfies Record<keyof Words, string>;
 
-/** Both sides of each field that differs; of lists only the items that came or went. */
+/** Both versions of each field that differs; for lists, only the items that were added or removed. */
 const fieldLines = (was: Words, is: Words, titles: Titles): string[] =>
   (Object.keys(fieldNames) as (keyof Words)[]).flatMap((field) => {
     if (is[field] === undefined) return [];
@@ -122,7 +124,7 @@ const itemsOf = (value: string | readonly string[] | undefined, field: keyof Wor
   return field === "after" ? items.map((id) => titles.get(id) ?? id) : items;
 };
 
-/** Every line of it behind the sign, as in a diff. */
+/** Puts the sign before every line of the text, as in a diff. */
 const signed = (sign: string, text: string): string =>
   clean(text)
     .split("\n")

@@ -2,20 +2,20 @@ import { ofService } from "../../protocol/event/source.ts";
 import type { Frame } from "../../protocol/event/frame.ts";
 import { firstLine, line, textOf } from "../terminal/format.ts";
 
-/** One line: what happened, and behind it what was said or why. `tone`: what became of it. */
+/** One line: `lead` says what happened, `rest` what was said or why. `tone`: whether the outcome is good. */
 export type Told = { lead: string; rest: string; tone: Tone };
 type Tone = "plain" | "good" | "bad" | "need" | "quiet";
 
 /**
- * A Mission's log as its story: what was said, planned, dispatched, ended, approved, refused and verified. Phases and
- * Tasks go by their titles. Events must be passed in order from the first one, because later ones name what they are
- * about only by id; of its Tasks' events those count that ask a person something. undefined: the event is no part of
- * the story.
+ * Tells a Mission's log as a story: what was said, planned, dispatched, ended, approved, refused and verified. Phases
+ * and Tasks are named by their titles. Events must be passed in order from the first one, because later events refer to
+ * earlier ones only by id. Of the Tasks' events, only those that ask a person something are part of it. undefined: the
+ * event is not part of the story.
  */
 export const createStory = (): ((event: Frame) => Told | undefined) => {
   const phases = new Map<string, { title: string; text: string }>();
   const tasks = new Map<string, string>();
-  /** What each ask is about. */
+  /** The subject of each ask, by its id. */
   const asks = new Map<string, Opened["kind"] | NonNullable<Opened["of"]>>();
   let wokenByUser = false;
 
@@ -24,7 +24,7 @@ export const createStory = (): ((event: Frame) => Told | undefined) => {
 
   const opened = ({ askID, kind, of, prompt, options, passesAt }: Opened, who: string): Told | undefined => {
     asks.set(askID, of ?? kind);
-    // Its Mission is asked first, which is a fact of the Mission's own.
+    // The Task's Mission is asked first, and the Mission's own log records that.
     if (passesAt !== undefined) return undefined;
     const choices = kind === "question" && options.length > 0 ? ` (${options.join(", ")})` : "";
     return told(`${who} ${asking[kind]}`, prompt + choices, "need");
@@ -88,13 +88,13 @@ export const createStory = (): ((event: Frame) => Told | undefined) => {
     if (source === "service" || ofService({ source, ...data }) !== undefined)
       return woken ? told("Woken without a text") : undefined;
     const words = firstLine(textOf(text));
-    // Said with a refusal, and told there.
+    // The reason of a refusal, which the refusal's own line already has.
     return words.startsWith(refusalWords) ? undefined : told(capital(line(source, 40)), words);
   };
 
   return (event) => {
     if ("taskID" in event && event.taskID !== undefined) {
-      // A Task's own log; what the Mission records of it names it in its data.
+      // An event of a Task's own log; the Mission's events name Tasks in their data.
       const who = taskOf(event.taskID);
       if (event.type === "ask.opened") return opened(event.data, who);
       return event.type === "ask.answered" ? answered(event.data, ` of ${who}`) : undefined;
@@ -224,23 +224,23 @@ const asking: Record<Opened["kind"], string> = {
   question: "asks you",
 };
 
-/** Why nobody answered, by what closed it. */
+/** Why nobody answered, by the source that closed the ask. */
 const endings: Readonly<Record<string, string>> = {
   void: "what it was about has changed",
   message: "a message came first",
 };
 
-/** With which the service begins the message about a plan that was refused. */
+/** The beginning of the service's message about a plan that was refused. */
 const refusalWords = "The plan was not approved: ";
 
 const told = (lead: string, rest = "", tone: Tone = "plain"): Told => ({ lead, rest: line(rest, most), tone });
 
-/** Characters of what somebody said. */
+/** The longest quotation, in characters. */
 const most = 600;
 
 const quoted = (title: string): string => `"${line(title, 120)}"`;
 
 const capital = (text: string): string => text.slice(0, 1).toUpperCase() + text.slice(1);
 
-/** With the day, because it may be another one. */
+/** The date and the minute, because the date may differ from the line's. */
 const minute = (at: string): string => `${line(at.slice(0, 16)).replace("T", " ")} UTC`;

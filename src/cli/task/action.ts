@@ -45,13 +45,13 @@ export const diff = async (given: string, { target }: Context) => {
   const service = connect(target);
   const taskID = await resolveID(service, target, given);
   const text = expectData(await service.task.diff({ path: { taskID } }), target.url);
-  // A pipe gets the bytes that `git apply` reads; control characters are removed only for a terminal, which they could
-  // control.
+  // A pipe gets exactly the bytes that `git apply` reads; for a terminal, control characters are removed because they
+  // could control it.
   process.stdout.write(process.stdout.isTTY ? clean(text) : text);
   return exit.completed;
 };
 
-/** Who reads a message, and when. */
+/** Which agents will read a message, and when. */
 const readWords = ({ readers }: MessageAccepted): string => {
   const when = {
     next_turn: "at its next turn",
@@ -84,7 +84,7 @@ export const cancel = async (given: string, { reason }: { reason?: string }, { t
   const { service, taskID } = await writable(target, given);
   const body = { surface: "cli", ...(reason === undefined ? {} : { reason }) };
   const accepted = expectData(await service.task.cancel({ path: { taskID }, body }), target.url);
-  // Accepted does not mean ended, so wait until the Task has ended.
+  // "Accepted" does not mean that the Task has ended, so wait for that.
   const task =
     accepted.status === "inactive"
       ? undefined
@@ -94,7 +94,7 @@ export const cancel = async (given: string, { reason }: { reason?: string }, { t
   return task === undefined || exitOf(task) === exit.cancelled ? exit.completed : exitOf(task);
 };
 
-/** `session`: its id, or the beginning of it. */
+/** `session`: the session's id, or the beginning of it. */
 export const interrupt = async (
   given: string,
   session: string,
@@ -125,7 +125,7 @@ export const archive = async (given: string, { output }: { output?: string }, { 
   const blob = expectData(await during(screen, "Building the archive", building), target.url);
   const path = output ?? `${taskID}.zip`;
   await during(screen, `Writing ${bytes(blob.size)}`, writeBlob(path, blob));
-  // A head that is noted now later shows that nothing was rewritten: `sortie task verify --head`.
+  // A head that the user notes now later proves that nothing was rewritten: `sortie task verify --head`.
   const ledger = await headOf(path);
   if (emit !== undefined) emit({ taskID, path, bytes: blob.size, ledger });
   else screen.say(`${path} (${bytes(blob.size)}), ledger of ${ledger.entries} entries, head ${ledger.head}`);
@@ -144,7 +144,7 @@ export const writeBlob = async (path: string, blob: Blob): Promise<void> => {
   }
 };
 
-/** Lists the Task's artifacts, or saves the one that is named, without overwriting a file. */
+/** Lists the Task's artifacts, or saves the named one without overwriting a file. */
 export const artifacts = async (
   given: string,
   wanted: string | undefined,
@@ -175,7 +175,7 @@ export const artifacts = async (
 
 type Kept = Pick<Artifact, "artifactID" | "filename">;
 
-/** By the beginning of its id, or by its full name. */
+/** Finds an artifact by the beginning of its id, or by its full name. */
 const pick = (kept: readonly Kept[], wanted: string): Kept => {
   const found = kept.filter(({ artifactID, filename }) => artifactID.startsWith(wanted) || filename === wanted);
   const [only, second] = found;
@@ -196,7 +196,7 @@ const save = async (
 ) => {
   const fetching = service.task.artifact({ path: { taskID, artifactID } });
   const blob = expectData(await during(screen, "Fetching the artifact", fetching), target.url);
-  // An agent chose the name: remove anything that leads to another folder or hides the file.
+  // An agent chose the name, so remove anything that leads to another folder or hides the file.
   const path = output ?? (filename.replaceAll(/[^A-Za-z0-9._-]/g, "_").replace(/^\./, "_") || artifactID);
   try {
     await writeFile(path, new Uint8Array(await blob.arrayBuffer()), { flag: "wx" });
@@ -208,7 +208,7 @@ const save = async (
   return exit.completed;
 };
 
-/** A client for the Task's own project, because operations and archives require it, wherever the command is called. */
+/** A client for the Task's own project, which operations and archives require, wherever the command is run. */
 export const writable = async (target: Target, given: string) => {
   const taskID = await resolveID(connect(target), target, given);
   const { directory } = expectData(await connect(target).task.status({ path: { taskID } }), target.url);

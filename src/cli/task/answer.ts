@@ -12,7 +12,7 @@ import { writable } from "./action.ts";
 
 type Context = { target: Target; screen: Screen; emit: ((value: object) => void) | undefined };
 
-/** The asks of one Task, or of all Tasks and Missions, those of the project first. */
+/** Prints the open asks of one Task, or of all Tasks and Missions, those of this project first. */
 export const pending = async (given: string | undefined, { target, screen, emit }: Context) => {
   const service = connect(target);
   const asks = given === undefined ? await allAsks(target) : await asksOf(service, target, given);
@@ -35,7 +35,7 @@ export const pending = async (given: string | undefined, { target, screen, emit 
   return exit.completed;
 };
 
-/** What would be approved. */
+/** Prints what the asks for approval would approve. */
 const sayApprovals = async (
   service: Service,
   target: Target,

@@ -4,7 +4,7 @@ import { line } from "../terminal/format.ts";
 import { type Context, writable } from "./action.ts";
 import { follow } from "./follow.ts";
 
-/** What `sortie task …` does with a Task that has ended, and with its name. */
+/** The commands of `sortie task …` for a Task that has ended, and for its name. */
 
 type Following = { follow?: true };
 

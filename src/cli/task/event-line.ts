@@ -4,13 +4,13 @@ import type { Frame } from "../../protocol/event/frame.ts";
 import type { Screen } from "../terminal/screen.ts";
 import { clean, duration, firstLine, indented, line, textOf } from "../terminal/format.ts";
 
-/** In the words of the manual; all others have the names that their squad gives them. */
+/** Agents have the names that their squad gives them; only the Orchestrator is written as in the manual. */
 const nameOfAgent = (agent: string): string => (agent === "orchestrator" ? "Orchestrator" : line(agent, 40));
 
 /**
  * Turns the events of one Task or Mission into lines for people. Events must be passed in order from the first one,
- * because later events name checks and calls only by id; `checks` has the names of those that were found before.
- * Returns undefined for events that need no line, including those of a newer service.
+ * because later events name checks and calls only by id; `checks` maps ids of checks that are already known to their
+ * names. Returns undefined for events that need no line, including unknown ones of a newer service.
  */
 export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map<string, string>()) => {
   const { bold, dim, green, red, yellow } = colors;
@@ -65,7 +65,7 @@ export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map
         const { agent, text, failure, finish } = event.data;
         if (failure !== null) return red(line(failure.message.split(". ")[0] ?? ""));
         if (finish === "empty") return yellow(`${nameOfAgent(agent)} gave an empty answer and was asked again`);
-        // What it ends with is its result: of an investigation there is nothing else.
+        // An agent's last reply is its result, and an investigation has no other, so it is printed in full.
         if (finish === "end") return lastWords(bold(nameOfAgent(agent)), textOf(text), typeof text !== "string");
         const said = line(firstLine(textOf(text)), 200);
         return said === "" ? undefined : `${bold(nameOfAgent(agent))}: ${said}`;
@@ -131,7 +131,7 @@ export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map
       }
       case "permission.decided": {
         const { tool, subject, decision, rule, by } = event.data;
-        // The ask and its answer have lines of their own.
+        // The ask and its answer print lines of their own.
         if (decision === "ask" || by !== "rule") return undefined;
         const verb = decision === "deny" ? red("Denied") : "Allowed";
         return `${verb}: ${line(`${tool} ${subject}`, 200)} ${dim(`(rule ${line(rule)}, ${event.data.origin})`)}`;
@@ -161,11 +161,11 @@ export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map
       case "approval.moved":
         return dim(`The change to approve was moved onto another base unchanged, as ${event.data.commit.slice(0, 10)}`);
       case "note.written":
-      // What was said stands above.
+      // Earlier lines have said it already.
       case "message.passed":
       case "slice.ordered":
       case "session.ended":
-      // The check's result follows.
+      // The check's result follows with its own line.
       case "check.judged":
         return undefined;
       case "session.interrupted":
@@ -374,19 +374,19 @@ export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map
   };
 };
 
-/** Whose change of a Mission's plan it is, where it is not its agent's. */
+/** Marks a change of a Mission's plan that its user made, and not its agent. */
 const byUser = ({ callID }: { callID: string | null }): string => (callID === null ? ", by the user" : "");
 
-/** An output without what the service says below it. */
+/** The output without the notes that the service appends. */
 const withoutNotes = (output: string): string => output.replace(/(?:\n\n\[[^[\]]*\])+\s*$/, "");
 
-/** The line that says what failed; where none does, the last one. */
+/** The line that says what failed, or the last line when none does. */
 const whatFailed = (output: string): string => {
   const lines = clean(output).trimEnd().split("\n");
   return lines.at(failingLineOf(lines.join("\n"))) ?? "";
 };
 
-/** A text whole: in one line where it is one, else below its speaker. */
+/** The whole text: behind the speaker if it is a single line, otherwise below. */
 const lastWords = (who: string, text: string, isCut: boolean): string | undefined => {
   const whole = clean(text).trim();
   if (whole === "") return undefined;
@@ -396,7 +396,7 @@ const lastWords = (who: string, text: string, isCut: boolean): string | undefine
     : `${who}: ${whole.replaceAll("\t", " ")}`;
 };
 
-/** The arguments that say what a call is about. */
+/** The arguments that show the subject of a call. */
 const argument = (input: unknown): string => {
   if (typeof input !== "object" || input === null) return "";
   const given = input as Record<string, unknown>;

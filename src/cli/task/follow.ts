@@ -16,19 +16,19 @@ export type Following = {
   service: Service;
   target: Target;
   taskID: string;
-  /** Where lines for people are printed. */
+  /** The screen that gets the lines for people. */
   screen: Screen;
   /** Called with every frame of the stream, unchanged; undefined without `--json`. */
   emit?: ((frame: object) => void) | undefined;
-  /** The Task's output is wanted as well: printed at the end. */
+  /** Whether to print the Task's output at the end. */
   output?: boolean;
-  /** The last event that was shown before. */
+  /** Position of the last event that was already shown. */
   after?: number | undefined;
 };
 
 /**
  * Shows a Task's events as they come until it has ended, then its outcome. Resolves to the exit code. Ctrl-C detaches
- * or cancels.
+ * from the Task or cancels it.
  */
 export const follow = async (following: Following): Promise<number> => {
   const { service, target, taskID, screen } = following;
@@ -54,7 +54,7 @@ export const follow = async (following: Following): Promise<number> => {
   return await conclude(following);
 };
 
-/** The same for `sortie task logs -f`: Ctrl-C ends the command and leaves the Task alone. */
+/** Like `follow`, for `sortie task logs -f`: Ctrl-C ends the command without touching the Task. */
 export const watch = async (following: Following): Promise<number> => {
   await show(following, "settled", new AbortController().signal);
   return conclude(following);
@@ -70,7 +70,7 @@ const conclude = async ({ service, target, taskID, screen, emit, output }: Follo
   return exitOf(status);
 };
 
-/** Prints a Task's events, until it has ended (`settled`) or up to the newest event (`now`). */
+/** Prints a Task's events until it has ended (`settled`) or up to the newest event (`now`). */
 export const show = async (
   { service, target, taskID, screen, emit, after = 0 }: Following,
   until: "settled" | "now",
@@ -145,7 +145,7 @@ export const show = async (
   }
 };
 
-/** JSON with no character that a terminal would obey. */
+/** The output as JSON, without characters that could control a terminal. */
 export const outputText = (output: unknown): string => clean(JSON.stringify(output, null, 2));
 
 type Closing = Pick<
@@ -162,7 +162,7 @@ type Closing = Pick<
   | "verified"
 >;
 
-/** It has ended, and its branch holds nothing but the base. */
+/** Whether the Task has ended with a branch that does not differ from its base. */
 export const changedNothing = ({ lifecycleStatus, git }: Pick<Closing, "lifecycleStatus" | "git">): boolean =>
   lifecycleStatus !== "active" &&
   git.branch !== null &&
@@ -177,11 +177,11 @@ const stateWords: Record<Closing["checks"][number]["state"], string> = {
   running: "did not finish",
 };
 
-/** What has no exit code was ended. */
+/** A failed check without an exit code did not finish, because it was ended. */
 const beforeWords = ({ state, exitCode }: NonNullable<Closing["checks"][number]["baseline"]>): string =>
   state === "failed" && exitCode === null ? "did not finish" : stateWords[state];
 
-/** How many passed, and how many of the others had not passed before the work either. */
+/** How many checks passed, and how many of the others had not passed before the work either. */
 const checksWords = (checks: Closing["checks"]): string => {
   if (checks.length === 0) return "no checks";
   const passed = checks.filter(({ state }) => state === "passed").length;
@@ -193,7 +193,7 @@ const checksWords = (checks: Closing["checks"]): string => {
   return `checks ${passed}/${checks.length}${before === 0 ? "" : ` (${all ? "none had passed before the work" : `${words} had not passed before the work either`})`}`;
 };
 
-/** Why it is not known that a completed Task broke nothing. */
+/** The reasons why a completed Task is not verified. */
 const doubtsOf = ({ verified, checks }: Pick<Closing, "verified" | "checks">): string[] => {
   if (verified !== false) return [];
   const red = checks.flatMap(({ name, state, baseline, gates, stale }) => {

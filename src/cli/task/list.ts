@@ -3,15 +3,15 @@ import { ago, line, money, table } from "../terminal/format.ts";
 import type { Screen } from "../terminal/screen.ts";
 import { nowWords } from "./now.ts";
 
-/** The rows of `sortie task ls`: for a terminal as wide as it is, with short ids and ages; else whole ids and times. */
+/** The rows of `sortie task ls`: short ids and ages that fit a terminal's width; otherwise full ids and times. */
 
 type TaskListItem = NonNullable<Awaited<ReturnType<Service["task"]["list"]>>["data"]>[number];
 
-/** So many characters of an id's end tell the Tasks of a project apart. */
+/** This many characters at an id's end tell the Tasks of a project apart. */
 const shortID = 6;
-/** Between columns. */
+/** Columns of space between two columns of the table. */
 const gap = 2;
-/** What a task does is shown from this width on. */
+/** The least width for what a Task does now; below it that column is left out. */
 const leastNow = 16;
 
 const stateOf = (task: TaskListItem): string => (task.lifecycleStatus === "active" ? task.phase : task.lifecycleStatus);
@@ -55,7 +55,7 @@ const fitted = (tasks: readonly TaskListItem[], { colors, width }: Screen): stri
   const widths = head.map((name, at) => Math.max(name.length, ...facts.map((row) => row[at]?.length ?? 0)));
   const left = width - widths.reduce((sum, one) => sum + one + gap, 0);
   const longest = Math.max(5, ...tasks.map(({ title }) => line(title, 200).length));
-  // A title has two thirds of what is left where something runs, else all of it.
+  // If any Task runs, titles get two thirds of the remaining width, otherwise all of it.
   const acts = tasks.some((task) => nowOf(task, 8) !== "") && left > 2 * leastNow;
   const forTitle = Math.max(8, Math.min(longest, acts ? Math.floor((left * 2) / 3) : left));
   const forNow = acts ? left - forTitle - gap : 0;

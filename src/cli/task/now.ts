@@ -4,7 +4,7 @@ import type { TaskStatus } from "../../protocol/task/status.ts";
 import { isSlow } from "../../protocol/slow.ts";
 import { duration, line } from "../terminal/format.ts";
 
-/** What a Task does now, in words: what, for how long, and how much there is of it. */
+/** What a Task does now, in words: the activity, its duration, and its amount so far. */
 
 type Queue = Pick<NonNullable<TaskStatus["queue"]>, "position"> | null;
 
@@ -13,11 +13,11 @@ const units = { word: "words", line: "lines", test: "tests" };
 const amount = ({ soFar }: Pick<Now, "soFar">): string[] =>
   soFar === undefined ? [] : [`${soFar.count} ${soFar.count === 1 ? soFar.unit : units[soFar.unit]}`];
 
-/** Its place in the queue, while it waits there. */
+/** The Task's place in the queue while it waits there. */
 const placeOf = ({ kind }: Now, queue: Queue): string[] =>
   kind !== "queue" || queue == null ? [] : [queue.position === 1 ? "next in line" : `${queue.position - 1} ahead`];
 
-/** `width`: of the text alone, so that a number is never cut off. */
+/** `width`: the width of the text alone, so that the numbers behind it are never cut off. */
 export const nowWords = (now: Now, at: number, width = 100, queue: Queue = null): string => {
   const { text, since, usualMs } = now;
   const usual = usualMs !== undefined && isSlow(now, at) ? ` (usually ${duration(usualMs)})` : "";
@@ -25,11 +25,11 @@ export const nowWords = (now: Now, at: number, width = 100, queue: Queue = null)
   return `${line(text, width).replaceAll("`", "")} · ${parts.join(" · ")}`;
 };
 
-/** The same, told by the frames of a Task's stream. */
+/** Keeps what a Task does now up to date from the frames of its stream. */
 export const createDoing = () => {
   let now: Now | null = null;
   let queue: Queue = null;
-  /** What is complete: a late frame of it says nothing any more. */
+  /** Ids of calls, checks and replies that are complete: late frames about them are ignored. */
   const done = new Set<string>();
   const checks = new Map<string, string>();
   const begin = (text: string, since: string, completed?: string): void => {
@@ -78,7 +78,7 @@ export const createDoing = () => {
         default:
       }
     },
-    /** What a status record says: no event tells how a queue moves. */
+    /** Takes the state from a status record, because no event reports moves in the queue. */
     told(status: Pick<TaskStatus, "now" | "queue">): void {
       ({ now, queue } = status);
     },

@@ -5,7 +5,7 @@ import { clean } from "../terminal/format.ts";
 import { Exit, exit } from "../terminal/exit.ts";
 import type { Screen } from "../terminal/screen.ts";
 
-/** What to type so that there is a commit to make copies of. */
+/** The commands that create a commit, from which the service can make worktrees. */
 const remedies: Record<NonNullable<ProjectPlace["because"]>, string> = {
   no_git: 'git init\n  git add --all && git commit -m "Start"',
   no_commit: 'git add --all\n  git commit -m "Start"',
@@ -17,8 +17,8 @@ const reasons: Record<NonNullable<ProjectPlace["because"]>, string> = {
 };
 
 /**
- * Throws unless the Task may work where it would: on a copy, or in the files themselves because the caller says so.
- * Asks where somebody can answer, which is not enough for repository work.
+ * Throws unless the Task may work in the place where it would: in a worktree, or in the files themselves because the
+ * caller said so. At a terminal it asks for consent, except for repository work, where that is not enough.
  */
 export const checkPlace = async (
   target: Target,

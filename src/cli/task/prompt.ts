@@ -2,7 +2,7 @@ import { expectData, type Service, type Target } from "../connection.ts";
 import type { Screen } from "../terminal/screen.ts";
 import { line } from "../terminal/format.ts";
 
-/** Answers asks at the terminal while a Task is followed; input answers the oldest open ask. */
+/** Answers asks at the terminal while a Task is followed. A typed line answers the oldest open ask. */
 
 export type Opened = {
   askID: string;
@@ -14,17 +14,17 @@ export type Opened = {
 export type Prompter = Disposable & {
   opened(ask: Opened): void;
   closed(askID: string): void;
-  /** The user may be typing, so the status line must not be redrawn. */
+  /** Whether the user may be typing, so that the status line must not be redrawn. */
   busy(): boolean;
 };
 
-/** The decision or answer that was typed; undefined when it is neither. */
+/** The decision or answer that the user typed; undefined when the text is neither. */
 export const bodyOf = (ask: Pick<Opened, "kind" | "options">, typed: string) => {
   const text = typed.trim();
   if (ask.kind !== "question") {
     if (/^(?:a|allow|y|yes)$/i.test(text)) return { decision: "allow" as const, source: "cli" };
     if (/^(?:d|deny|n|no)$/i.test(text)) return { decision: "deny" as const, source: "cli" };
-    // Words that say what is to be different are a denial that the agent can go on from.
+    // Any other words are a denial that tells the agent what to change.
     return ask.kind === "permission" || text === ""
       ? undefined
       : { decision: "deny" as const, answer: text, source: "cli" };
@@ -54,11 +54,11 @@ export const createPrompter = (service: Service, { url }: Target, taskID: string
     if (body === undefined) return show();
     const path = { taskID, askID: ask.askID };
     const sent = await service.task.answer({ path, body });
-    // Another answer came first; its event closes the ask here, too.
+    // Somebody else answered first; that answer's event closes the ask here as well.
     if (sent.response?.status !== 409) expectData(sent, url);
   };
   const onData = (chunk: Buffer) => {
-    // This key belongs to the question that Ctrl-C asks.
+    // In raw mode the key answers the question that Ctrl-C asked.
     if (stdin.isRaw) return;
     const lines = `${typed}${chunk.toString("utf8")}`.split("\n");
     typed = lines.pop() ?? "";

@@ -35,7 +35,7 @@ export type RunOptions = {
   maxSteps?: number;
 };
 
-/** How long a question waits where nobody is there to answer it. */
+/** How long a question waits when nobody is at the terminal to answer it. */
 const unattendedSeconds = 600;
 
 /** `sortie run`: creates a Task and follows it to its end. Resolves to the exit code. */
@@ -102,7 +102,7 @@ export const runTask = async (
   });
 };
 
-/** What `/name` with arguments stands for in this project. */
+/** The text of the project's saved request if `text` is a call such as `/name arguments`; otherwise `text` itself. */
 const saved = async (text: string, repo: string | undefined, service: Service, target: Target): Promise<string> => {
   const call = callOf(text);
   if (call === undefined) return text;

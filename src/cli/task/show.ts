@@ -9,7 +9,7 @@ import type { Context } from "./action.ts";
 import { changedNothing, closing, outputText } from "./follow.ts";
 import { nowWords } from "./now.ts";
 
-/** `sortie task show`: what a Task is, what was said to it, how it stands and what came of it. */
+/** `sortie task show`: a Task's request, the messages to it, its state and its results. */
 
 export const view = async (given: string, { target, screen, emit }: Context) => {
   const service = connect(target);
@@ -56,11 +56,11 @@ export const view = async (given: string, { target, screen, emit }: Context) => 
   return exit.completed;
 };
 
-/** Its address with the ref that it was named with, else its directory. */
+/** The repository's address with the ref that the request named, otherwise the directory. */
 const projectOf = ({ directory, repository }: TaskStatus): string =>
   repository === null ? directory : `${repository.url}${repository.ref === null ? "" : ` (${repository.ref})`}`;
 
-/** What was asked for, and what the models of its sessions were told where that differs. */
+/** The requested effort, and the effort that its models were told if it differs. */
 const effortRow = ({ effort, sessionInvocationTopology: { nodes } }: TaskStatus): string[][] => {
   const told = [...new Set(nodes.flatMap((node) => (node.usage.modelCalls > 0 ? [node.effort ?? "not told"] : [])))];
   const other = told.length === 0 || (told.length === 1 && told[0] === effort);
@@ -68,7 +68,7 @@ const effortRow = ({ effort, sessionInvocationTopology: { nodes } }: TaskStatus)
   return [["Effort", other ? (effort ?? "") : `${effort === null ? "" : `${effort}; `}its models: ${told.join(", ")}`]];
 };
 
-/** What people and programs said after the request. */
+/** The messages of people and programs after the request. */
 const saidLater = async (service: ReturnType<typeof connect>, target: Target, taskID: string) => {
   const said: { source: string; at: string; text: string }[] = [];
   for (let after: number | null = 0; after !== null; ) {
@@ -80,7 +80,7 @@ const saidLater = async (service: ReturnType<typeof connect>, target: Target, ta
   return said.slice(1);
 };
 
-/** Where its work is, and where it went or goes. */
+/** The Task's branch, and where its work landed or will land. */
 const placeRows = ({ git, landingBranch, isolation, pullRequest }: TaskStatus): string[][] => [
   ["Branch", `${line(git.branch ?? "none")}, base ${git.baseCommit?.slice(0, 10) ?? "none"}`],
   ...(git.landings.length === 0

@@ -2,14 +2,14 @@ import type { Frame } from "../../protocol/event/frame.ts";
 import { beginsStage, type Stage } from "../../protocol/stage.ts";
 import type { Screen } from "../terminal/screen.ts";
 
-/** Lines of a Task as a tree, for a terminal: its stages, in each what happened, and delegated work further in. */
+/** Draws the lines of a Task as a tree on a terminal: stages, the events in each, and delegated work indented. */
 
 const names: Record<Stage, string> = { queue: "Queue", work: "Work", checks: "Checks", review: "Review", land: "Land" };
 
-/** Characters before the words of a line: the stem, the time. */
+/** Characters before the text of a line: the stem and the time. */
 const before = 13;
 
-/** Lines of at most `width` characters, broken between words; colours take no room. */
+/** The text in lines of at most `width` characters, broken between words. Colour codes do not count. */
 const wrapped = (text: string, width: number): string[] => {
   // oxlint-disable-next-line no-control-regex -- colours
   const lengthOf = (part: string) => part.replaceAll(/\u001b\[[0-9;]*m/g, "").length;
@@ -23,9 +23,7 @@ const wrapped = (text: string, width: number): string[] => {
   return lines;
 };
 
-/**
- * The same of a line that stands further in or is an item of a list: what is broken off begins where its words begin.
- */
+/** Like `wrapped`, for a line that is indented or an item of a list: continuation lines align with its first word. */
 const hanging = (text: string, width: number): string[] => {
   const [lead = ""] = /^ *(?:(?:[-*+]|\d+\.) +)?/.exec(text) ?? [];
   return wrapped(text.slice(lead.length), width - lead.length).map(
@@ -35,7 +33,7 @@ const hanging = (text: string, width: number): string[] => {
 
 export const createTree = ({ colors, width }: Pick<Screen, "colors" | "width">) => {
   const reviewers = new Set<string>();
-  /** How many sessions stand above one. */
+  /** How many sessions are above each session. */
   const depths = new Map<string, number>();
   let at: Stage = "queue";
   let named: Stage | undefined;
@@ -51,7 +49,7 @@ export const createTree = ({ colors, width }: Pick<Screen, "colors" | "width">) 
       : 0;
   };
 
-  /** Takes every event in order; `draw` makes the lines of one that has words, below its stage. */
+  /** Must be called with every event in order. The returned function draws the event's text under its stage. */
   return (event: Frame): ((text: string, time: string) => string) => {
     at = beginsStage(event, at, reviewers) ?? at;
     const depth = depthOf(event);

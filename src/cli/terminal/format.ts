@@ -8,13 +8,13 @@ const escapes =
   // oxlint-disable-next-line no-control-regex -- to remove them is what it is for
   /(?:\u001b\[|\u009b)[0-?]*[ -/]*[@-~]?|(?:\u001b[\]PX^_]|[\u0090\u0098\u009d-\u009f])[^\u0007\u001b\u009c]*(?:\u0007|\u001b\\|\u009c)?|\u001b[ -/]*[0-~]?/g;
 
-/** Control characters except tab and newline, and marks that change the direction of text. */
+/** Control characters except tab and newline, and characters that change the direction of text. */
 const controls = /(?![\t\n])\p{Cc}|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
 
 /** Text without anything that could control a terminal. */
 export const clean = (text: string): string => text.replaceAll(escapes, "").replaceAll(controls, "");
 
-/** The same on one line, at most `width` characters. */
+/** The same text on one line of at most `width` characters. */
 export const line = (text: string, width = 160): string => {
   const flat = clean(text).replaceAll(/\s+/g, " ").trim();
   return flat.length > width ? `${flat.slice(0, width - 1)}…` : flat;
@@ -22,7 +22,7 @@ export const line = (text: string, width = 160): string => {
 
 export const firstLine = (text: string): string => clean(text).trim().split("\n")[0] ?? "";
 
-/** The text of an event; for a very long one its first characters. */
+/** The text of an event; of a very long one, only the beginning. */
 export const textOf = (text: LongText): string => (typeof text === "string" ? text : text.head);
 
 export const duration = (ms: number): string => {
@@ -33,7 +33,7 @@ export const duration = (ms: number): string => {
   return `${Math.floor(whole / 60)} min ${String(whole % 60).padStart(2, "0")} s`;
 };
 
-/** How long ago, in one unit. */
+/** A duration in a single unit. */
 export const ago = (ms: number): string => {
   const seconds = Math.max(0, Math.round(ms / 1000));
   if (seconds < 60) return `${seconds} s`;
@@ -45,7 +45,7 @@ export const ago = (ms: number): string => {
 export const money = (usd: number | null): string =>
   usd === null ? "unknown" : usd === 0 ? "$0" : usd < 0.01 ? `$${usd.toFixed(4)}` : `$${usd.toFixed(2)}`;
 
-/** Tokens of all requests and replies; the price, where it is known. */
+/** The cost or, if it is unknown, the tokens of all requests and replies. */
 export const spent = (usage: { inputTokens: number; outputTokens: number; costUSD: number | null }): string =>
   usage.costUSD === null
     ? `${count(usage.inputTokens)} tokens in, ${count(usage.outputTokens)} out, cost unknown`
@@ -54,7 +54,7 @@ export const spent = (usage: { inputTokens: number; outputTokens: number; costUS
 const count = (tokens: number): string =>
   tokens < 1000 ? String(tokens) : tokens < 1e6 ? `${(tokens / 1000).toFixed(1)}k` : `${(tokens / 1e6).toFixed(2)}M`;
 
-/** Every line of it further in, and no tab that would reach further. */
+/** Indents every line, and expands tabs, which would indent further. */
 export const indented = (text: string): string => text.replaceAll("\t", "    ").replaceAll(/^(?=.)/gm, "  ");
 
 export const bytes = (count: number): string => {

@@ -1,9 +1,9 @@
 import type { Screen } from "./screen.ts";
 
 /**
- * Ctrl-C while a Task is followed. At a terminal the first one asks whether to detach or cancel and a second one
- * cancels; without a terminal the first one cancels, because nobody could answer. Another one while the Task is being
- * cancelled exits at once.
+ * Handles Ctrl-C while a Task is followed. At a terminal, the first Ctrl-C asks whether to detach or cancel, and a
+ * second one cancels; without a terminal the first one cancels, because nobody could answer. Another one while the Task
+ * is being cancelled exits at once.
  */
 export type Interrupts = Disposable & {
   /** Resolves once; never rejects. */

@@ -1,11 +1,11 @@
 import { spawn } from "node:child_process";
 
-/** A page of the service, whose address may end with a path. */
+/** The URL of a page of the service; the service's own URL may end with a path. */
 export const pageAt = (service: string, path: string): URL =>
   new URL(path, service.endsWith("/") ? service : `${service}/`);
 
 /**
- * Opens a URL or a folder with the desktop's default program. Resolves once that program was started, or could not be;
+ * Opens a URL or a folder with the desktop's default program. Resolves once the program has started or failed to;
  * errors are ignored, because the caller has printed the address.
  */
 export const openInDesktop = (what: string): Promise<void> =>

@@ -6,10 +6,10 @@ import { duration } from "./format.ts";
 type Colors = ReturnType<typeof picocolors.createColors>;
 
 export type Screen = {
-  /** A person at a terminal, with colours and a status line; otherwise plain lines. */
+  /** Whether a person sees it at a terminal, with colours and a status line; otherwise only plain lines are printed. */
   rich: boolean;
   colors: Colors;
-  /** Columns. */
+  /** Width in columns. */
   width: number;
   /** Prints one or more complete lines. */
   say(text: string): void;
@@ -17,7 +17,7 @@ export type Screen = {
   status(text: string | undefined): void;
 };
 
-/** `plain`: from NO_COLOR, CI and TERM; a stream that is no terminal is always plain. */
+/** `plain`: set by NO_COLOR, CI or TERM. A stream that is not a terminal is always plain. */
 export const createScreen = (stream: NodeJS.WriteStream, plain: boolean): Screen => {
   const rich = !plain && stream.isTTY;
   let last: string | undefined;
@@ -47,7 +47,7 @@ export const createScreen = (stream: NodeJS.WriteStream, plain: boolean): Screen
   };
 };
 
-/** Waits for `work`; after half a second a rich screen shows what is being done and for how long. */
+/** Waits for `work`; after half a second a rich screen shows `what` is being done, and for how long. */
 export const during = async <T>(screen: Screen, what: string, work: Promise<T>): Promise<T> => {
   const began = performance.now();
   const timer = setInterval(() => screen.status(`${duration(performance.now() - began)}  ${what} …`), 500);

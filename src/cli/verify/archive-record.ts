@@ -5,28 +5,28 @@ import { type EventData, eventData, type EventType } from "../../protocol/event/
 import type { Frame } from "../../protocol/event/frame.ts";
 
 /**
- * What an archive's events say, to compare with its other files. The files are not trusted: they are parsed with
+ * What an archive's events say, for comparison with its other files. The files are not trusted, so they are parsed with
  * schemas.
  */
 
 export const flow = "execution-flow/";
 
 export type ArchiveRecord = {
-  /** Trees by their commit. */
+  /** Tree ids by commit. */
   trees: Map<string, string>;
   /** The last result of each check on the work, with its tree. */
   checks: Map<string, { state: string; tree: string | null }>;
   landed: { commit: string; ref: string } | undefined;
-  /** The project is the root of a plain repository. For a folder of one, the events name no tree. */
+  /** Whether the project is the root of a plain repository. For a folder inside one, the events name no tree. */
   top: boolean;
   /** The Task's state after the last event. */
   lifecycleStatus: string;
   /** How its attempts ended, oldest first, and the commits that landed. */
   ends: string[];
   landings: Set<string>;
-  /** What a Mission says of its Tasks' ends. */
+  /** What a Mission's log says about the ends of its Tasks. */
   told: EventData["task.ended"][];
-  /** SHA-256 of logs by their file in the archive. */
+  /** SHA-256 of logs by their path in the archive. */
   logs: Map<string, string>;
   /** SHA-256 of artifacts by their id. */
   artifacts: Map<string, string>;
@@ -45,7 +45,7 @@ export const emptyRecord = (): ArchiveRecord => ({
   artifacts: new Map(),
 });
 
-/** `folder`: of the flow that the event is in. */
+/** `folder`: the folder of the flow that the event belongs to. */
 export const addEvent = (story: ArchiveRecord, frame: Frame, folder = flow): void => {
   const log = logOf(frame);
   if (log !== undefined) story.logs.set(logName(frame, folder), log.sha256);
@@ -116,7 +116,7 @@ const missionManifest = common.extend({
 
 export type MissionManifest = z.infer<typeof missionManifest>;
 
-/** A Task's, or a Mission's with those of its Tasks. */
+/** The manifest of a Task, or of a Mission including those of its Tasks. */
 export const manifestFile = z.unknown().transform((given, context): ManifestFile => {
   const isMission = typeof given === "object" && given !== null && "missionID" in given;
   const read = (isMission ? missionManifest : taskManifest).safeParse(given);
@@ -128,12 +128,12 @@ export const manifestFile = z.unknown().transform((given, context): ManifestFile
 
 export type ManifestFile = z.infer<typeof taskManifest> | MissionManifest;
 
-/** One log of the archive with its ledger: a Task's, or the Mission's own. */
+/** One log in the archive with its ledger: a Task's, or the Mission's own. */
 export type Flow = {
   id: string;
   folder: string;
   ledger: z.infer<typeof head>;
-  /** What its lines begin with, where there are several. */
+  /** The prefix of findings about it, when the archive has several flows. */
   about: string;
 };
 
@@ -174,7 +174,7 @@ export const parseFrame = (line: string): Frame => {
   return { ...event, data } as Frame;
 };
 
-/** What is wrong with an untrusted file, in one line. */
+/** What is wrong with an untrusted file, on one line. */
 export const faultOf = (error: unknown): string =>
   error instanceof z.ZodError
     ? error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`).join("; ")

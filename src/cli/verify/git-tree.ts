@@ -6,7 +6,7 @@ export type Blob = { path: string; mode: string; object: string };
 
 type Node = { mode: string; object: string } | Map<string, Node>;
 
-/** undefined: a path is not UTF-8, or is below another file. */
+/** undefined: a path is not UTF-8, or lies below another file. */
 export const treeOf = (blobs: readonly Blob[], algorithm: "sha1" | "sha256"): string | undefined => {
   const root = new Map<string, Node>();
   for (const { path, mode, object } of blobs) {
@@ -27,7 +27,7 @@ export const treeOf = (blobs: readonly Blob[], algorithm: "sha1" | "sha256"): st
 };
 
 const idOf = (folder: ReadonlyMap<string, Node>, algorithm: "sha1" | "sha256"): string => {
-  // Git sorts by bytes, and a folder as if its name ended with a slash.
+  // Git sorts by bytes, and sorts a folder as if its name ended with a slash.
   const entries = [...folder]
     .map(([name, node]) => ({
       name: Buffer.from(name),

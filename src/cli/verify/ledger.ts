@@ -5,16 +5,16 @@ import { line } from "../terminal/format.ts";
 import { faultOf, type Flow, ledgerLine, parseFrame, type ArchiveRecord, addEvent } from "./archive-record.ts";
 import type { Unzip } from "./unzip.ts";
 
-/** Verifies the ledger of an archive: by itself, and against the events that it is derived from. */
+/** Verifies the ledger of an archive on its own, and against the events that it is derived from. */
 
-/** Longer than any event can be, even where redaction made it longer. */
+/** More than any event can have, even if redaction made it longer. */
 const lineBytes = 1024 * 1024;
 
 const sha256 = (text: string): string => hash("sha256", text);
 
 /**
- * Verifies the ledger by itself: each entry's hash, and that it follows the entry before it. `noted`: a head that must
- * be among the entries; returns at which it is.
+ * Verifies the ledger on its own: each entry's hash, and that it links to the previous entry. `noted`: a head that must
+ * be among the entries; returns the number of the entry that has it.
  */
 export async function* chain(
   zip: Unzip,
@@ -51,8 +51,8 @@ export async function* chain(
 }
 
 /**
- * Verifies each entry against the events, from which the ledger is derived again. Returns whether the events could be
- * read to their end.
+ * Derives the ledger again from the events, and compares each entry. Returns whether the events could be read to the
+ * end.
  */
 export async function* events(
   zip: Unzip,
@@ -108,7 +108,7 @@ export async function* events(
   return true;
 }
 
-/** What an entry is about, for messages. */
+/** The subject of an entry, for messages. */
 const labelOf = (entry: Entry): string => {
   const of = new Map<string, unknown>(Object.entries(entry));
   const name = ["checkID", "tool", "sliceID", "artifactID", "commit"].map((key) => of.get(key)).find(Boolean);

@@ -5,15 +5,15 @@ import { type Entry, openPromise, type ZipFile } from "yauzl";
 /** Reads a ZIP file entry by entry, each as a stream, so that memory does not grow with the archive. */
 
 export interface Unzip extends Disposable {
-  /** In the order of the ZIP's directory. A `name` may occur twice. */
+  /** In the order of the ZIP's directory. The same `name` may occur twice. */
   readonly entries: readonly { name: string; mode: number; bytes: number }[];
   /** The whole entry as text; undefined when there is no such entry. Rejects above `maxBytes`. */
   text(name: string, maxBytes: number): Promise<string | undefined>;
-  /** The entry's lines; none when there is no such entry. Rejects for a line longer than `maxBytes`. */
+  /** The entry's lines; none when there is no such entry. Throws when a line is longer than `maxBytes`. */
   lines(name: string, maxBytes: number): AsyncGenerator<string, void, undefined>;
   /**
-   * The entry's length, its SHA-256, and the id that Git gives it as a blob of `bytes` bytes under `algorithm`.
-   * `converted`: a text with CRLF line ends.
+   * The entry's length, its SHA-256, and the id that Git gives to it as a blob of `bytes` bytes under `algorithm`.
+   * `converted`: whether it is a text with CRLF line ends.
    */
   digest(name: string, bytes: number, algorithm: "sha1" | "sha256"): Promise<Digest>;
 }
@@ -84,7 +84,7 @@ const createUnzip = (zip: ZipFile, listed: readonly Entry[]): Unzip => {
       for await (const chunk of (stream ?? []) as AsyncIterable<Buffer>) {
         whole.update(chunk);
         object.update(chunk);
-        // Content that Git considers text, by Git's own heuristic, may have had its line ends converted.
+        // Git may have converted the line ends of content that it takes for text; this is Git's own heuristic.
         if (got === 0) text = !chunk.subarray(0, 8000).includes(0);
         returns ||= chunk.includes("\r\n") || (last === 13 && chunk[0] === 10);
         last = chunk.at(-1) ?? 0;

@@ -19,12 +19,12 @@ import { openZip, type Unzip } from "./unzip.ts";
 
 /**
  * `sortie task verify`: verifies the archive of a Task, or of a Mission with its Tasks, offline: files, ledgers, tree.
- * If somebody rewrote all of it consistently, only a head that was noted before reveals it.
+ * If somebody rewrote everything consistently, only a head that was noted earlier reveals it.
  */
 
 const manifestName = `${flow}manifest.json`;
 const manifestBytes = 256 * 1024 * 1024;
-/** Findings of one kind that are printed; further ones are counted. */
+/** How many findings of one kind are printed; further ones are only counted. */
 const shown = 20;
 
 /** Resolves to the exit code: 0 when no finding is `bad`. */
@@ -109,7 +109,9 @@ async function* examine(path: string, head: string | undefined): AsyncGenerator<
   }
 }
 
-/** What the Mission says of its Tasks is what these say themselves, and none of them is missing. */
+/**
+ * Verifies that the Mission's record of its Tasks' ends matches the Tasks' own records, and that no Task is missing.
+ */
 function* ends(
   { sessionID, ledgers, omitted }: MissionManifest,
   stories: ReadonlyMap<string, ArchiveRecord>,
@@ -136,7 +138,10 @@ function* ends(
     yield ok("tasks", `the outcomes of ${same} ${same === 1 ? "Task" : "Tasks"} match the Tasks' own records${rest}`);
 }
 
-/** Where `project/` is what one of the Tasks landed. The user may have gone on since. */
+/**
+ * Whether `project/` is the tree that one of the Tasks landed; it need not be, because the user may have changed it
+ * since.
+ */
 const missionTree = (manifest: ManifestFile, stories: ReadonlyMap<string, ArchiveRecord>, { list }: Found): Finding => {
   const got = treeOf(list, algorithmOf(manifest));
   for (const [taskID, { trees, landings, top }] of stories)
@@ -153,7 +158,7 @@ type Found = { list: Blob[]; converted: boolean };
 
 const algorithmOf = ({ commit }: ManifestFile) => (commit?.length === 64 ? "sha256" : "sha1");
 
-/** Every file is as the manifest describes it, and there are no others. */
+/** Verifies that every file is as the manifest describes it, and that there are no others. */
 async function* files(zip: Unzip, manifest: ManifestFile, found: Found): AsyncGenerator<Finding, void, undefined> {
   let [wrong, bytes] = [0, 0];
   const fault = (name: string, text: string) => {
@@ -196,10 +201,10 @@ async function* files(zip: Unzip, manifest: ManifestFile, found: Found): AsyncGe
     yield ok("files", `${named.size} files, ${bytes} bytes, each with the SHA-256 in the manifest, and no other files`);
 }
 
-/** The Git mode of a file in the ZIP, where links have permission bits that Git does not record. */
+/** The Git mode of a file in the ZIP, in which links have permission bits that Git does not record. */
 const gitMode = (mode: string): string => (mode.startsWith("12") ? "120000" : mode);
 
-/** Logs, outputs and artifacts in the archive have the hashes that the events record. */
+/** Verifies that logs, outputs and artifacts in the archive have the hashes that the events record. */
 function* logs(
   { files: listed, omitted }: ManifestFile,
   story: Pick<ArchiveRecord, "logs" | "artifacts">,
@@ -227,7 +232,7 @@ function* logs(
       yield bad("logs", `${name}: no event refers to it`);
     }
   for (const [artifactID, expected] of story.artifacts) {
-    // Artifacts that were left out are listed by their file's name.
+    // The manifest lists omitted artifacts by path, so any omitted artifact excuses a missing one.
     const got = artifacts.get(artifactID);
     const gone = got === undefined && omitted.some(({ path }) => isArtifact(path));
     if (gone) out += 1;
@@ -241,14 +246,14 @@ function* logs(
   yield ok("logs", `${there} logs, outputs and artifacts have the hashes in the ledger${rest}`);
 }
 
-/** Of the log itself, or of one of a Mission's Tasks. */
+/** Matches files of the archive's main log, and of the logs of a Mission's Tasks. */
 const isLog = (name: string): boolean => /^execution-flow\/(?:tasks\/[^/]+\/)?logs\//.test(name);
 const isArtifact = (name: string): boolean => /^execution-flow\/(?:tasks\/[^/]+\/)?artifacts\//.test(name);
 
 /**
- * Computes the Git tree of `project/` and reports what was checked on it and where it landed. A worktree may still
- * contain what the user had not committed, which a landing leaves out; then the tree equals one that was committed
- * before.
+ * Computes the Git tree of `project/`, and reports which checks passed on it and where it landed. A worktree may still
+ * contain changes that the user had not committed, which a landing leaves out; then the tree equals one that was
+ * committed earlier.
  */
 const treeProof = (manifest: ManifestFile, story: ArchiveRecord, { list, converted }: Found): Finding => {
   const { commit } = manifest;

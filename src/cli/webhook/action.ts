@@ -142,7 +142,7 @@ export const log = async (given: string | undefined, options: LogOptions, { targ
   return exit.completed;
 };
 
-/** Parses a time, or how long ago it was (`24h`). */
+/** Parses a time, or an age such as `24h`. */
 const timeOf = (text: string): string => {
   const [, amount, unit] = /^(\d{1,6})([mhd])$/.exec(text) ?? [];
   const at =

@@ -2,8 +2,8 @@ import { hash, timingSafeEqual } from "node:crypto";
 import { ServiceError } from "../../error.ts";
 
 /**
- * HTTP Basic authentication: SHA-256 of `user:password` on both sides and one constant-time comparison, with the same
- * work whatever is wrong. The header never reaches a log.
+ * HTTP Basic authentication: hashes `user:password` of both sides with SHA-256 and compares them once in constant time,
+ * with the same work whatever is wrong. The header never reaches a log.
  */
 
 export type Auth = { username: string; password: string | undefined };
@@ -23,7 +23,7 @@ export const createAuth = ({ username, password }: Auth): ((header: string | und
   };
 };
 
-/** Whether a header has the form of Basic credentials; what has not can be no try at the password. */
+/** Whether a header has the form of Basic credentials; only such a header counts as an attempt at the password. */
 export const isGuess = (header: string | undefined): header is string => form.test(header ?? "");
 
 const form = /^basic ([A-Za-z0-9+/]+={0,2})$/i;

@@ -1,17 +1,18 @@
 import type { Socket } from "node:net";
 
 /**
- * Which connections are kept. A connection is fresh until a request on it has passed the guards, known from then on.
- * Above the bounds the oldest fresh one is closed first, then the known one that has been idle longest; one that
- * answers a request that passed is never closed. So nobody without the password can keep out those who have it.
+ * Decides which connections to close when there are too many. A connection is fresh until a request on it has passed
+ * the guards; from then on it is known. Above the limits the oldest fresh connection is closed first, then the known
+ * one that has been idle longest; a connection that is answering a request that passed is never closed. So nobody
+ * without the password can keep out those who have it.
  */
 
 export const connectionLimits = {
-  /** Idle ones of one address. */
+  /** Fresh and idle connections of one address. */
   idlePerAddress: 64,
-  /** All together. */
+  /** All connections. */
   total: 256,
-  /** All together, with those that were opened a moment ago and may still send their request. */
+  /** All connections, including new ones that may still send their first request. */
   crowd: 1024,
   /** How long a new connection has to send its request before it counts as idle, ms. */
   graceMs: 250,
@@ -22,17 +23,17 @@ type Peer = { fresh: number; idle: number; open: number };
 export type Connection = {
   socket: Socket;
   peer: Peer;
-  /** Requests so far, and those that passed and are not answered yet. */
+  /** `requests`: all requests so far; `busy`: requests that passed the guards and are not answered yet. */
   requests: number;
   busy: number;
-  /** Since when it is fresh, or idle. */
+  /** When it became fresh or idle. */
   since: number;
 };
 
 export const createConnections = (limits = connectionLimits, now: () => number = () => performance.now()) => {
   const bySocket = new Map<Socket, Connection>();
   const peers = new Map<string, Peer>();
-  /** Both from the oldest to the youngest. */
+  /** Both are ordered from the oldest to the newest. */
   const fresh = new Set<Connection>();
   const idle = new Set<Connection>();
   let timer: NodeJS.Timeout | undefined;
@@ -59,7 +60,7 @@ export const createConnections = (limits = connectionLimits, now: () => number =
       else crowded = true;
     }
     for (const connection of idle) {
-      // Fresh ones that will be closed in a moment are no reason to close a known one.
+      // Does not count fresh connections, which will be closed in a moment and are no reason to close a known one.
       if (bySocket.size - fresh.size <= limits.total && connection.peer.idle <= limits.idlePerAddress) continue;
       if (connection.since <= before) close(connection);
       else crowded = true;
@@ -94,7 +95,7 @@ export const createConnections = (limits = connectionLimits, now: () => number =
       return connection;
     },
     of: (socket: Socket): Connection | undefined => bySocket.get(socket),
-    /** A request passed the guards; `answered` follows. */
+    /** Called when a request has passed the guards; must be followed by `answered`. */
     passed(connection: Connection): void {
       leave(connection);
       connection.busy += 1;

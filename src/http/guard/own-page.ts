@@ -2,8 +2,9 @@ import type { IncomingMessage } from "node:http";
 import { ServiceError } from "../../error.ts";
 
 /**
- * Who may give the service a secret: whoever came in by the password; where none is set, the service's own page in a
- * browser on the same machine, and no other page, program behind a proxy, or name that leads here.
+ * Decides who may give the service a secret: callers who authenticated with the password or, when no password is set,
+ * the service's own page in a browser on the same machine. Refuses other pages, requests through a proxy, and host
+ * names that merely resolve to this machine.
  */
 
 const localHost = /^(?:localhost|127\.0\.0\.1|\[::1\])(?::\d{1,5})?$/i;

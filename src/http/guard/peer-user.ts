@@ -2,9 +2,9 @@ import { readFileSync } from "node:fs";
 import { isIPv4, type Socket } from "node:net";
 
 /**
- * Finds the user at the other end of a loopback connection in the kernel's connection table. Linux only, opt-in
+ * Finds the user at the other end of a loopback connection in the kernel's connection table. Linux only and opt-in
  * (SERVICE_SAME_USER): without it and without a password, any user of the machine can call the service. A Unix socket
- * needs none of this: its file is for its owner alone.
+ * needs none of this, because only the owner can open its file.
  */
 
 const tables = ["/proc/net/tcp", "/proc/net/tcp6"];
@@ -13,9 +13,9 @@ const established = "01";
 type Ends = Pick<Socket, "remoteAddress" | "remotePort" | "localAddress" | "localPort">;
 
 /**
- * The user id that owns the peer's socket; undefined when the table has no such entry. Both whole addresses count,
- * since a port alone may be used from many addresses of 127.0.0.0/8, and so does the state: what has ended stands in
- * the table as root's, whoever's it was, and so does what no process holds, whose inode is 0.
+ * The user id that owns the peer's socket; undefined when the table has no such entry. Both addresses are compared in
+ * full, because a port alone may be used from many addresses of 127.0.0.0/8. Only established connections with an inode
+ * count: the table lists ended connections, and those that no process holds (inode 0), as root's, whoever owned them.
  */
 export const peerUser = (ends: Ends, read: (path: string, form: "latin1") => string = readFileSync) => {
   const peer = endOf(ends.remoteAddress, ends.remotePort);
@@ -29,7 +29,7 @@ export const peerUser = (ends: Ends, read: (path: string, form: "latin1") => str
   return undefined;
 };
 
-/** A machine without IPv6 has no second table. */
+/** The data rows of a table; empty when the table cannot be read: a machine without IPv6 has no second one. */
 const rowsOf = (read: (path: string, form: "latin1") => string, table: string): string[] => {
   try {
     return read(table, "latin1").split("\n").slice(1);
@@ -51,7 +51,7 @@ const littleEndian = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
 
 const bytesOf = (address: string): Buffer | undefined => {
   if (isIPv4(address)) return Buffer.from(address.split(".").map(Number));
-  // The parser of URLs knows every spelling of an IPv6 address, and gives one.
+  // The URL parser accepts every spelling of an IPv6 address and returns the canonical one.
   const written = URL.parse(`http://[${address}]/`)?.hostname.slice(1, -1);
   if (written === undefined) return undefined;
   const [head = "", tail] = written.split("::");
@@ -61,7 +61,9 @@ const bytesOf = (address: string): Buffer | undefined => {
   return Buffer.from(all.map((word) => word.padStart(4, "0")).join(""), "hex");
 };
 
-/** An IPv4 address in the clothes of IPv6 (::ffff:a.b.c.d) as the IPv4 address: the two ends may differ in that. */
+/**
+ * Reduces an IPv4-mapped IPv6 address (::ffff:a.b.c.d) to the IPv4 address, because the two ends may differ in this.
+ */
 const plain = (end: string): string => (end.startsWith(mapped) ? end.slice(mapped.length) : end);
 const mapped = littleEndian ? "0000000000000000FFFF0000" : "00000000000000000000FFFF";
 

@@ -3,9 +3,9 @@ import type { Limits } from "../../protocol/limit.ts";
 import type { Nodes } from "../../store/node.ts";
 
 /**
- * Failed log-ins per client, on every bind: behind a reverse proxy loopback is where guesses come from. While a client
- * is shut out, its credentials are not looked at, right ones neither, or guesses would go on. Only a connection whose
- * last credentials were right goes on, so that whoever is in stays in.
+ * Limits failed log-ins per client, also on loopback: behind a reverse proxy, guesses come from there. While a client
+ * is locked out, none of its credentials are checked, not even the right ones, or guessing could go on. Only a
+ * connection whose last credentials were right is exempt, so that users who are logged in stay logged in.
  */
 export interface Logins {
   /** Throws 429 when the client has failed too often; called before the credentials are looked at. */
@@ -14,7 +14,7 @@ export interface Logins {
   succeeded(connection: object): void;
 }
 
-/** Token buckets per client address, used where the service listens beyond this machine. `limits` define the rates. */
+/** Token buckets per client address, used when the service listens beyond this machine. `limits` define the rates. */
 export interface Rates {
   /** Counts a request; throws 429 above the rate. */
   request(address: string): void;
@@ -26,12 +26,12 @@ type Bucket = { tokens: number; at: number };
 
 const failuresPerMinute = 10;
 const topic = "failed login";
-/** Above this many clients, those whose buckets are full again are forgotten. */
+/** Above this many clients, those with a full bucket are forgotten. */
 const clients = 10_000;
 
 export const createLogins = (now: () => number, others?: Pick<Nodes, "tell" | "onTold">): Logins => {
   const failures = buckets(failuresPerMinute / 60, failuresPerMinute, now);
-  // Whoever guesses at one node after the other has no more guesses.
+  // Failures on other nodes count here too, so that guessing at one node after the other gains nothing.
   others?.onTold(topic, ([client]) => {
     if (typeof client === "string") failures.take(client);
   });
@@ -56,8 +56,8 @@ export const createLogins = (now: () => number, others?: Pick<Nodes, "tell" | "o
 };
 
 /**
- * All of loopback is one client, and so is an IPv6 network of 64 bits: both have addresses for as many guesses as one
- * likes.
+ * The client that an address counts for: all of loopback is one client, and so is each IPv6 /64 network, because both
+ * offer enough addresses for any number of guesses.
  */
 const clientOf = (address: string): string => {
   const plain = address.replace(/^::ffff:(?=\d+\.)/i, "");

@@ -9,7 +9,7 @@ import { quote } from "../../protocol/issue.ts";
  */
 
 export type GuardPolicy = {
-  /** Empty: local names only, or any Host where a password is set. */
+  /** Empty: local names only, or any Host when a password is set. */
   allowedHosts: readonly string[];
   allowedOrigins: readonly string[];
   password: boolean;
@@ -39,7 +39,7 @@ const once = [
 ];
 const bits = new Map(once.map((name, index) => [name, 1 << index]));
 
-/** When one of these headers is sent twice, two programs on the way may each believe a different one. */
+/** When one of these headers is sent twice, two programs along the way may each use a different one. */
 export const refuseDuplicates = (rawHeaders: readonly string[]): void => {
   let seen = 0;
   for (let index = 0; index < rawHeaders.length; index += 2) {
@@ -142,7 +142,7 @@ const refuseTarget = ({ url = "", headers }: IncomingMessage): void => {
     throw malformed(`Expected a path without encoded separators or dot segments, got ${quote(path)}.`);
 };
 
-/** Throws the refusal. Authentication is left to the caller. */
+/** Throws the refusal. The caller authenticates. */
 export const guard = (incoming: IncomingMessage, policy: GuardPolicy): Passed => {
   refuseDuplicates(incoming.rawHeaders);
   refuseHost(incoming.headers.host, policy);

@@ -4,24 +4,27 @@ import type { Auth } from "./auth.ts";
 import type { EndedSessions } from "../../store/ended-session.ts";
 
 /**
- * Log-ins of browsers. A session is a cookie that says when it ends, signed for one Host with a key that is made of the
- * name and password: it is not stored, and another password ends it. What was logged out is kept until it would have
- * ended.
+ * Log-ins of browsers. A session is a cookie with an expiry time, signed for one Host with a key derived from the user
+ * name and password: it is not stored, and changing the password ends it. Sessions that were logged out are remembered
+ * until they would have expired.
  */
 
 export interface Sessions {
-  /** Whether the request carries a session of this service, and may: no other origin than its own can use it. */
+  /** Whether the request carries a valid session and comes from the service's own origin, as `isOwn` decides. */
   holds(incoming: IncomingMessage): boolean;
   /** The `set-cookie` headers of a new session. */
   begin(incoming: IncomingMessage): string[];
-  /** Ends the request's session; the `set-cookie` headers that remove it. */
+  /** Ends the request's session; returns the `set-cookie` headers that remove it. */
   end(incoming: IncomingMessage): string[];
 }
 
 const lastsMs = 12 * 60 * 60 * 1000;
-/** Cookies of the name that are looked at. */
+/** How many cookies of the service's name are tried. */
 const mostTried = 8;
-/** The page's own mark, without any secret: gone a little before the session, so that the page asks in time. */
+/**
+ * Lifetime of the second cookie, which holds no secret and tells the page that it is logged in. It expires a minute
+ * before the session, so that the page asks in time.
+ */
 const markedSeconds = lastsMs / 1000 - 60;
 
 export const createSessions = (
@@ -29,7 +32,8 @@ export const createSessions = (
   ended: EndedSessions,
   now: () => number,
 ): Sessions => {
-  // Slow, so that who has a cookie cannot try passwords against it; made at the first log-in.
+  // Derived by a slow function, so that a stolen cookie cannot be used to guess the password; computed at the first
+  // log-in.
   let made: Buffer | undefined;
   const key = (): Buffer => (made ??= scryptSync(password, `sortie session ${username}`, 32));
 
@@ -69,10 +73,10 @@ export const createSessions = (
 
 const hostOf = ({ headers }: IncomingMessage): string => (headers.host ?? "").toLowerCase();
 
-/** Cookies are shared by all ports of a host: each service has a name of its own. */
+/** Browsers share cookies between all ports of a host, so each service's cookie has the port in its name. */
 const nameOf = (host: string): string => `sortie${/:(\d+)$/.exec(host)?.[1] ?? ""}`;
 
-/** All of that name: another port of the host can set one for a longer path, which browsers send first. */
+/** All cookies of that name: another port of the host can set one for a longer path, which browsers send first. */
 const cookiesOf = ({ headers }: IncomingMessage, name: string): string[] =>
   (headers.cookie ?? "")
     .split(";")
@@ -82,7 +86,7 @@ const cookiesOf = ({ headers }: IncomingMessage, name: string): string[] =>
 
 const cookies = (incoming: IncomingMessage, value: string, seconds: number, marked: number): string[] => {
   const name = nameOf(hostOf(incoming));
-  // Behind a proxy only the browser knows that the way is encrypted.
+  // Behind a proxy only the browser knows that the connection is encrypted.
   const secure = incoming.headers.origin?.toLowerCase().startsWith("https:") === true ? "; Secure" : "";
   const common = `Path=/; SameSite=Strict${secure}`;
   return [
@@ -92,8 +96,9 @@ const cookies = (incoming: IncomingMessage, value: string, seconds: number, mark
 };
 
 /**
- * The service's own page sent it, as the browser says. Other ports of the host are the same site to a browser, so
- * SameSite alone does not tell; what changes something has to say where it comes from.
+ * Whether the service's own page sent the request, according to the browser's headers. To a browser, other ports of the
+ * host are the same site, so SameSite alone does not suffice; a request that changes something needs a header that
+ * names its origin.
  */
 const isOwn = ({ method, headers }: IncomingMessage): boolean => {
   const { origin, host = "", "sec-fetch-site": site } = headers;

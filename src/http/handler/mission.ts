@@ -14,7 +14,7 @@ import type { Streams } from "../stream/event-stream.ts";
 import { accepted, sendArchive } from "./answer.ts";
 
 /**
- * The Mission routes: from a parsed call to `Missions` and back. Malformed ids are refused before (request/serve.ts).
+ * The Mission routes: from a parsed call to `Missions` and back. Malformed ids have been refused by request/serve.ts.
  */
 
 type Deps = { missions: Missions; runOnce: RunOnce; streams: Streams; limits: Limits; log: Log };
@@ -65,7 +65,7 @@ export const createMissionHandlers = (deps: Deps): { [ID in MissionRoute]: Handl
     const had = incoming.headers["if-none-match"];
     const now = async () => {
       const status = await missions.status(directory, params.missionID);
-      // When it was put together is no part of what it says.
+      // The ETag leaves out the time at which the status was generated.
       return { status, etag: tagOf(JSON.stringify({ ...status, generatedAt: null })) };
     };
     if (query.wait !== undefined && query.wait > 0 && !head) {
@@ -74,7 +74,7 @@ export const createMissionHandlers = (deps: Deps): { [ID in MissionRoute]: Handl
         const { status, etag } = await now();
         if (had !== undefined) return !matchesTag(had, etag);
         const still = status.status === "inactive" && status.agentStatus === "inactive";
-        // Between a Task's end and the agent's next turn all is still, too.
+        // A Mission is also inactive between the end of a Task and its agent's next turn.
         return still && (status.finished !== null || status.error !== undefined || ended.has(status.state));
       });
     }
@@ -133,5 +133,5 @@ export const createMissionHandlers = (deps: Deps): { [ID in MissionRoute]: Handl
   };
 };
 
-/** It does not go on by itself. */
+/** States in which a Mission does not continue by itself. */
 const ended: ReadonlySet<string> = new Set<MissionStatus["state"]>(["paused", "stalled", "blocked", "done", "aborted"]);

@@ -8,7 +8,7 @@ import { tagged, tagOf, unchanged } from "../response/etag.ts";
 import { nextLink } from "../response/link.ts";
 import { json, whenGone } from "../response/response.ts";
 
-/** The routes that see projects as wholes: where they are, and how much is going on in them. */
+/** The routes about whole projects: their directories, and how much is going on in them. */
 
 type ProjectRoute = Extract<OperationID, `project.${string}`> | "service.overview";
 
@@ -19,7 +19,7 @@ type Deps = {
   place(directory: string): Promise<ProjectPlace>;
   requests(directory: string): Promise<SavedRequest[]>;
   grants(directory: string): Promise<ProjectGrant[]>;
-  /** Whose directory it is, where the service keeps it for a repository by address. */
+  /** The repository whose files the service keeps in this directory; null: the directory belongs to no repository. */
   repositoryOf(directory: string): Project["repository"];
 };
 
@@ -52,7 +52,7 @@ export const createProjectHandlers = (deps: Deps): { [ID in ProjectRoute]: Handl
       const since = query.since === undefined ? new Date(Date.now() - dayMs) : new Date(query.since);
       const project = directory === undefined ? undefined : await deps.project(directory);
       const found = await store.overview({ since, project }, whenGone(outgoing));
-      // When it was asked for is no part of what has changed.
+      // The ETag leaves out the default of `since`, which is different in every request.
       const etag = tagOf(JSON.stringify({ ...found, since: query.since }));
       return unchanged(entry, incoming.headers["if-none-match"], etag) ?? json(entry, 200, found, tagged(etag));
     },

@@ -17,7 +17,7 @@ export type SquadDeps = {
   manager: Pick<Manager, "validate" | "install" | "uninstall">;
   /**
    * The real path of a project's directory; rejects with `directory_invalid` or `directory_not_allowed`. `lacks`: why
-   * the files of the repository that is kept there are not here.
+   * the files of the repository that belongs in this directory are missing.
    */
   admit(directory: string): Promise<{ directory: string; lacks?: string | undefined }>;
 };

@@ -15,7 +15,7 @@ import { answer, empty, json, jsonType, whenGone } from "../response/response.ts
 import type { Streams } from "../stream/event-stream.ts";
 import { accepted, sendArchive } from "./answer.ts";
 
-/** The Task routes: from a parsed call to `Tasks` and back. Malformed ids are refused before (request/serve.ts). */
+/** The Task routes: from a parsed call to `Tasks` and back. Malformed ids have been refused by request/serve.ts. */
 
 export type TaskDeps = {
   tasks: Tasks;
@@ -44,20 +44,23 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
     const status = await tasks.status(taskID);
     const text = JSON.stringify(status);
     const made = { text, etag: tagOf(text) };
-    // One that runs elsewhere may wait for its node.
+    // With several nodes, the status of an active Task also depends on whether its node is up.
     const alone = store.nodes === undefined || status.lifecycleStatus !== "active";
     if (state !== undefined && alone && status.queue === null && status.lastEventID === state.position)
       statusTexts.set(state, made);
     return made;
   };
 
-  /** A board is as old as its record: what else it shows comes with the record's events. */
+  /**
+   * A board's ETag. It changes with the Task's last event, its place in the queue and what it does now; the rest of a
+   * board comes from events.
+   */
   const boardTag = async (taskID: string): Promise<string> => {
     const { lastEventID, queue, now } = await tasks.status(taskID);
     return tagOf(JSON.stringify([lastEventID, queue, now]));
   };
 
-  /** Until the Task has ended; for a caller who has a record, until it is another one. */
+  /** Waits until the Task has ended or, if the caller sent an ETag, until the ETag differs. */
   const waited = async (
     { entry, params, query, incoming, outgoing, head }: Call<Routes["task.status" | "task.board"]>,
     tagNow: (taskID: string) => Promise<string>,
@@ -117,7 +120,7 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
     "task.board": async (call) => {
       const { entry, params, incoming } = call;
       await waited(call, boardTag);
-      // The ETag is of the state before the board is read: a board may be newer than its tag, never older.
+      // Computed before the board is read, so that a board may be newer than its ETag, never older.
       const etag = await boardTag(params.taskID);
       return (
         unchanged(entry, incoming.headers["if-none-match"], etag) ??

@@ -9,7 +9,7 @@ import type { Arrived, Serve } from "../request/serve.ts";
 import { sendResponse, toRequest } from "../response/fetch-adapter.ts";
 
 /**
- * `POST /mcp`: the Model Context Protocol over streamable HTTP, without sessions, for agents that hand work over. It
+ * `POST /mcp`: the Model Context Protocol over streamable HTTP, without sessions, for agents that delegate work. It
  * passes the same guards and body limits as every route; the router answers other methods with 405.
  */
 
@@ -57,12 +57,12 @@ export const createMcpEndpoint = (deps: Deps): { serve: Serve; close(): void } =
         drain(arrived.incoming);
         return refused(error, arrived.entry, deps.log);
       }),
-    /** Calls that wait for a Task or Mission answer now. */
+    /** Makes calls that wait for a Task or Mission answer now. */
     close: () => closing.abort(),
   };
 };
 
-/** Large, because a new Task may carry attachments. The protocol's library validates the message. */
+/** Large, because a new Task may carry attachments. The MCP library validates the message. */
 const anyMessage = { body: true, bodySize: "large" } as const;
 const noQuery = { schema: undefined, names: new Set<string>(), inProject: true, prefix: undefined };
 

@@ -3,7 +3,7 @@ import type { ErrorBody } from "../../protocol/error.ts";
 
 /** Words a refusal so that a model can act on it: the code, what was expected and what came, and what to do next. */
 
-/** What to do, for codes that a tool can meet; where there is nothing to do, the message is enough. */
+/** The next step for each code that a tool can meet; codes without one have only their message. */
 const remedies: Partial<Record<ErrorCode, string>> = {
   invalid_request: "Correct the arguments that are named and call the tool again.",
   directory_required:

@@ -49,8 +49,8 @@ export const createMissionTools = ({
         "Follow it with mission_status.",
       annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
       input: wake,
-      // The forms of a check stand in task_create already; `models` says what `model` says; who calls by MCP waits with
-      // mission_status.
+      // Models are not shown everything that the call takes: task_create already shows the forms of a check, `models`
+      // covers `model`, and MCP callers wait with mission_status instead of a callback.
       shown: wake.omit({ callbackURL: true, limits: true, model: true }).extend({
         metadata: z.record(z.string(), z.unknown()).optional(),
         repository: shownRepository,
@@ -99,8 +99,8 @@ export const createMissionTools = ({
         const place = placeOf(given, caller);
         const known = await missions.find(place, id).then(
           () => place,
-          // Of another project than this connection's, as of a repository: found by its id, where that is one
-          // Mission's.
+          // The connection's directory is only a default. A Mission of another project, such as a repository, is looked
+          // up by its id alone, which works when only one Mission has it.
           (error: unknown) => {
             if (given === undefined && error instanceof ServiceError && error.code === "directory_mismatch")
               return undefined;

@@ -50,7 +50,7 @@ export const createMcp = (deps: ToolDeps & { version: string; log: Log }): Mcp =
     }
   };
 
-  /** Of the connection's project; a connection without one has none. */
+  /** The saved requests of the connection's project; a connection without a project has none. */
   const savedOf = async (caller: Caller) => {
     const { query, header } = caller;
     return query === undefined && header === undefined ? [] : deps.requests(placeOf(undefined, caller));

@@ -3,7 +3,7 @@ import { type MissionStatus, phaseState } from "../../protocol/mission/status.ts
 import { type PendingAsk, pendingAsk, type TaskStatus } from "../../protocol/task/status.ts";
 import { lifecycleStatus, phase } from "../../protocol/field.ts";
 
-/** Statuses of Tasks and Missions, reduced to what a model decides by; the routes have the rest. */
+/** Statuses of Tasks and Missions, reduced to what a model needs to decide; the HTTP routes return the rest. */
 
 const longestText = 2_000;
 const longestNote = 500;
@@ -72,7 +72,7 @@ export type McpTaskStatus = z.infer<typeof mcpTaskStatus>;
 
 export const mcpTaskStatusOf = (task: TaskStatus, summary: string | undefined, now: Date): McpTaskStatus => {
   const { git, goals, errorInfo } = task;
-  // Open goals first, in case there are too many.
+  // Open goals first, because the list is cut when it is too long.
   const sorted = goals.toSorted((one, other) => rank(one) - rank(other));
   return {
     taskID: task.taskID,
@@ -145,7 +145,7 @@ const problemOf = (message: string | undefined, info: TaskStatus["errorInfo"]): 
         remedy: info?.remedy ?? null,
       };
 
-/** Seconds until the next poll: short while the Task may end soon, longer the longer it takes. */
+/** Seconds until the next poll: few while the Task may end soon, more the longer it runs. */
 const pauseOf = ({ startedAt, createdAt, pending, queue }: TaskStatus, now: Date): number => {
   if (pending.length > 0 || queue?.notBefore != null) return 30;
   const minutes = (now.getTime() - Date.parse(startedAt ?? createdAt)) / 60_000;

@@ -75,7 +75,7 @@ export const createTaskTools = ({ tasks, store, routes, limits, runOnce, user, r
         "Answers a taskID; follow it with task_status.",
       annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
       input: create,
-      // Who calls by MCP waits with task_status.
+      // MCP callers wait with task_status instead of a callback.
       shown: create.omit({ callbackURL: true, limits: true }).extend({
         repository: shownRepository,
         metadata: z.record(z.string(), z.unknown()).optional().describe("JSON of your own"),

@@ -11,8 +11,8 @@ import { directoryOf, type PlaceOf } from "../request/directory.ts";
 import { keyForm, onceKey, type RealPath, type RunOnce } from "../request/idempotency.ts";
 
 /**
- * What the MCP tools share. They call the same functions as the HTTP routes, with the routes' schemas and limits. Their
- * descriptions are read by models and are all that a model knows of Sortie.
+ * What the MCP tools share. They call the same functions as the HTTP routes, with the routes' schemas and limits.
+ * Models read their descriptions, and know nothing else about Sortie.
  */
 
 export type ToolDeps = {
@@ -23,9 +23,9 @@ export type ToolDeps = {
   limits: Limits;
   runOnce: RunOnce;
   realPath: RealPath;
-  /** The requests that a project keeps. */
+  /** The requests that a project has saved. */
   requests(directory: string): Promise<readonly SavedRequest[]>;
-  /** Where the files of a repository are kept; rejects with `repository_not_allowed`. */
+  /** The directory that holds the files of a repository; throws `repository_not_allowed`. */
   repositoryAt: PlaceOf;
   user: string;
 };
@@ -76,7 +76,7 @@ export const directory = z
   .max(4096)
   .optional()
   .describe("The project's absolute path on the service's machine. Default: this connection's");
-/** As models see it; parsed as the routes do. */
+/** The schema shown to models; calls are parsed by the routes' schema. */
 export const shownRepository = z
   .object({ url: z.string(), ref: z.string().optional() })
   .optional()
@@ -124,7 +124,7 @@ export const onceOf = (
     realPath,
   );
 
-/** Polls until `rests` is true, the time is over, or the caller has gone; resolves to the last state. */
+/** Polls until `rests` returns true, the time is over, or the caller has disconnected; resolves to the last state. */
 export const waitUntilIdle = async <T>(
   ask: () => Promise<T>,
   rests: (found: T) => boolean,

@@ -8,14 +8,14 @@ import { createSessions } from "../guard/session.ts";
 import type { HttpAnswer, RequestContext } from "../response/response.ts";
 import { logIn, loginForm, loginPath, logOut, logoutPath, opensPage } from "./login.ts";
 
-/** What answers a request that does not come in. */
+/** Answers a request that is not let in. */
 export type Stopped = () => HttpAnswer | Promise<HttpAnswer>;
 
 type Door = (incoming: IncomingMessage, entry: RequestContext) => Stopped | undefined;
 
 /**
- * Who comes in where there is a password: with Basic credentials, or with the session of a browser that logged in. A
- * person who opens a page gets the form; everything else is refused. undefined: no password is set.
+ * Where a password is set, lets in requests with Basic credentials or with the session of a browser that logged in. A
+ * person who opens a page gets the log-in form; every other request is refused. undefined: no password is set.
  */
 export const createDoor = ({
   auth,
@@ -28,7 +28,7 @@ export const createDoor = ({
   auth: Auth;
   logins: Logins;
   now: () => number;
-  /** Where log-outs are kept; undefined: in memory. */
+  /** The file that keeps ended sessions; undefined: they are kept in memory. */
   endedSessions: string | undefined;
   nodes: Nodes | undefined;
   isPage: (path: string) => boolean;
@@ -45,7 +45,7 @@ export const createDoor = ({
     if (header === undefined && sessions.holds(incoming))
       return incoming.method === "POST" && path === logoutPath ? () => logOut(entry, incoming, sessions) : undefined;
     if (header === undefined && isPage(path) && opensPage(incoming)) return () => loginForm(entry, incoming.url ?? "/");
-    // What carries no guess is answered, and not counted.
+    // A request without a guess at the password is answered 401 and does not count as a failed log-in.
     if (!isGuess(header)) throw unauthorized(header);
     logins.attempt(entry.address, incoming.socket);
     if (!isRight(header)) {

@@ -7,7 +7,7 @@ import type { Sessions } from "../guard/session.ts";
 import { answer, empty, type HttpAnswer, type RequestContext } from "../response/response.ts";
 import { isScreen } from "./page.ts";
 
-/** The form that a browser gets instead of a page while it is not logged in, and what it sends. */
+/** The log-in form that a browser gets instead of a page while it is not logged in, and the requests it sends. */
 
 export const loginPath = "/login";
 export const logoutPath = "/logout";
@@ -34,7 +34,7 @@ const headers = {
   "content-security-policy": policy,
   "cross-origin-opener-policy": "same-origin",
   "x-frame-options": "DENY",
-  // Without it the form would say that it comes from nowhere, and be refused.
+  // Without it the browser would send the form with `Origin: null`, and the guard would refuse it.
   "referrer-policy": "same-origin",
 };
 
@@ -64,13 +64,13 @@ ${trouble === "" ? "" : `<p role="alert">${escaped(trouble)}</p>`}
 </html>
 `;
 
-/** The challenge is one that browsers do not prompt for. */
+/** A scheme that browsers do not know, so that they show no password prompt of their own. */
 const challenge = { "www-authenticate": 'Form realm="service"' };
 
 export const loginForm = (entry: RequestContext, to: string, trouble = "", status = 401): HttpAnswer =>
   answer(entry, status, documentOf(to, trouble), "text/html; charset=utf-8", { ...headers, ...challenge });
 
-/** Whether a person waits for a page: browsers say so; older ones only what they would like to have. */
+/** Whether a person waits for a page: browsers say so in Sec-Fetch-Mode, older ones only accept text/html. */
 export const opensPage = ({ method, headers: given }: IncomingMessage): boolean => {
   if (method !== "GET" && method !== "HEAD") return false;
   const mode = given["sec-fetch-mode"];
@@ -93,11 +93,11 @@ const readForm = async (incoming: IncomingMessage): Promise<URLSearchParams> => 
   return new URLSearchParams(Buffer.concat(pieces).toString("utf8"));
 };
 
-/** Nothing but a screen of this page is gone to. */
+/** The path to redirect to after the log-in: a screen of the page, or `/` for anything else. */
 const placeOf = (to: string | null): string =>
   to !== null && /^\/(?![/\\])[\x21-\x7e]*$/.test(to) && isScreen(pathOf(to)) ? to : "/";
 
-/** `POST /login`: Basic credentials, as the form has them, for a cookie. */
+/** `POST /login`: exchanges the user name and password of the form for a session cookie. */
 export const logIn = async (
   entry: RequestContext,
   incoming: IncomingMessage,

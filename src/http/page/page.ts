@@ -14,7 +14,7 @@ export const screenPaths = ["/", "/ui", "/ui/*"] as const;
 
 export const assetPath = "/assets/{name}";
 
-/** A file of the build, by its path in `dist`; undefined when it was not built. */
+/** A file of the build by its path in `dist`; undefined when it was not built. */
 export const readBuilt = async (path: string): Promise<Uint8Array<ArrayBuffer> | undefined> => {
   const found = await readFile(join(packageRoot, "dist", path)).catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT") return undefined;

@@ -39,7 +39,7 @@ const reference = `<!doctype html>
 </html>
 `;
 
-/** The page's script writes styles; everything else comes from the own origin. */
+/** Inline styles are allowed because the page's script writes them; everything else comes from this origin. */
 const policy = [
   "default-src 'none'",
   "script-src 'self'",

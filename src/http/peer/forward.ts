@@ -5,35 +5,35 @@ import type { Log } from "../../log.ts";
 import type { RequestContext } from "../response/response.ts";
 import { peerHeader, sign } from "./signature.ts";
 
-/** Passes a request on to the node that has the files for it, and its answer back as it comes. */
+/** Forwards a request to the node that has the files for it, and streams its answer back. */
 
 export type Peers = {
   /** This node's name. */
   name: string;
-  /** Where that node answers others; undefined: nowhere, or it is not up. */
+  /** The address where a node answers other nodes; undefined: it has none, or is down. */
   addressOf(node: string): Promise<string | undefined>;
   key(): Promise<Uint8Array>;
-  /** By the clock that all nodes share. */
+  /** The time on the clock that all nodes share. */
   now(): Date;
   log: Log;
 };
 
-/** Until there is a connection. */
+/** Time to establish the connection. */
 const connectMs = 3_000;
-/** Without a byte of an answer: an archive is built first. */
+/** Time without a byte of the answer; long, because an archive is built before it is sent. */
 const silentMs = 300_000;
 
-/** Headers that mean the same to the node that answers. */
+/** Request headers that mean the same to the other node. */
 const passedOn = [
   "accept",
   "content-type",
   "if-none-match",
   "idempotency-key",
   "x-service-directory",
-  // Two nodes may have a directory of this path.
+  // Two nodes may have a directory with the same path.
   "x-service-node",
 ];
-/** Of the answer's those that are of the connection, or ours to say. */
+/** Response headers that belong to the connection, or that this node sets itself. */
 const keptBack: ReadonlySet<string> = new Set([
   "connection",
   "keep-alive",
@@ -45,7 +45,7 @@ const keptBack: ReadonlySet<string> = new Set([
   "vary",
 ]);
 
-/** Resolves to false where nothing was answered: the node has no address, or cannot be reached. */
+/** Resolves to false when nothing was answered: the node has no address, or cannot be reached. */
 export const forward = async (
   peers: Peers,
   node: string,
@@ -68,7 +68,7 @@ export const forward = async (
         ...(body.length === 0 ? {} : { "content-length": String(body.length) }),
         [peerHeader]: signature,
       },
-      // One that another request has just closed would look like a node that is away.
+      // No pooled connection: one that the other node has just closed would look like a node that is down.
       agent: false,
     });
     const stop = () => sent.destroy();
@@ -76,7 +76,7 @@ export const forward = async (
     sent.end(body);
     const answered = await answerOf(sent);
     outgoing.off("close", stop);
-    // It does not know this node: another key, or a clock that is far off.
+    // The other node did not accept the signature: its key differs, or its clock is far off.
     if (answered.statusCode === 401) {
       answered.resume();
       peers.log.warn({ node }, "a node refused a request of this one as no node's");

@@ -6,12 +6,12 @@ import { expectBody } from "../request/body.ts";
 import { drain, failureOf, openEntry, send } from "../response/response.ts";
 import { createVerifier } from "./signature.ts";
 
-/** The listener that answers other nodes alone. */
+/** The listener for requests of other nodes only. */
 
 export type PeerAddress = { url: string; host: string; port: number };
 
 export type PeerListening = AsyncDisposable & {
-  /** Where other nodes reach it. */
+  /** The URL at which other nodes reach this one. */
   url: string;
 };
 
@@ -19,7 +19,7 @@ type Options = { key: Uint8Array; name: string; now: () => Date; log: Log };
 
 const graceMs = 5_000;
 
-/** Throws `StartError` where the address cannot be listened on. */
+/** Rejects with `StartError` when the address cannot be listened on. */
 export const listenToPeers = async (
   answer: (incoming: IncomingMessage, outgoing: ServerResponse) => void,
   { url, host, port }: PeerAddress,
@@ -29,8 +29,8 @@ export const listenToPeers = async (
   const server = createServer(
     { maxHeaderSize: 16 * 1024, headersTimeout: 10_000, requestTimeout: 30_000, keepAliveTimeout: 5_000 },
     (incoming, outgoing) => {
-      // Before a byte of the body is read, which is done within the bounds of its route and compared with what was
-      // signed.
+      // Verified before a byte of the body is read. The body is then read within the limits of its route, and compared
+      // with the signed hash.
       const claimed = verify(incoming.method ?? "", incoming.url ?? "", incoming.headers);
       if (claimed !== undefined) {
         expectBody(incoming, claimed.sha256);

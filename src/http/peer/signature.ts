@@ -2,25 +2,25 @@ import { createHmac, hash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 
 /**
- * How one node shows another that a request is a node's: by a key that only the database has. What is signed is the
- * whole request, for one node, for a minute, once.
+ * How a node proves to another one that a request comes from a node: with a key that is stored only in the database.
+ * The signature covers the whole request and is valid for one receiving node, for a minute, once.
  */
 
-/** The header: who sends, when, a word that is used once, the body's SHA-256, and the code over all of it. */
+/** The header: the sender, the time, a nonce, the body's SHA-256, and the code (HMAC) over all of it. */
 export const peerHeader = "x-sortie-peer";
 
-/** What is signed. `to`: the node that is to answer. */
+/** The signed parts of a request. `to`: the node that is to answer. */
 export type Signed = { method: string; target: string; from: string; to: string; body: Uint8Array };
 
 const validMs = 60_000;
 
-/** Words of requests that are remembered; more at once are refused. */
+/** How many nonces are remembered; requests beyond that are refused. */
 const mostWords = 100_000;
 
 const codeOf = (key: Uint8Array, parts: readonly string[]): string =>
   createHmac("sha256", key).update(JSON.stringify(parts)).digest("hex");
 
-/** The value of the header for a request that is sent now, by the clock that all nodes share. */
+/** The header's value for a request sent now. `now`: the time on the clock that all nodes share. */
 export const sign = (key: Uint8Array, { method, target, from, to, body }: Signed, now: Date): string => {
   const word = randomBytes(16).toString("hex");
   const time = String(now.getTime());
@@ -32,10 +32,13 @@ export const sign = (key: Uint8Array, { method, target, from, to, body }: Signed
 const form =
   /^from=([a-z0-9._-]{1,63}); time=(\d{1,16}); word=([0-9a-f]{32}); body=([0-9a-f]{64}); code=([0-9a-f]{64})$/;
 
-/** What a request claims before its body is read: the body's SHA-256. */
+/** The SHA-256 that a verified header claims for the body, which has not been read yet. */
 export type Claimed = { sha256: string };
 
-/** Checks headers of requests to the node `to`, each word once. undefined: it is no request of a node. */
+/**
+ * Returns a function that verifies the headers of requests to the node `to` and accepts each nonce once. It returns
+ * undefined for a request that no node signed.
+ */
 export const createVerifier = (key: Uint8Array, to: string, now: () => Date) => {
   const used = new Map<string, number>();
   return (method: string, target: string, headers: IncomingHttpHeaders): Claimed | undefined => {
@@ -52,7 +55,7 @@ export const createVerifier = (key: Uint8Array, to: string, now: () => Date) => 
       used.delete(known);
     }
     if (used.has(word) || used.size >= mostWords) return undefined;
-    // From the past it is refused by its time, from the future until its time has passed.
+    // Kept for twice the validity, because a request whose time is in the future stays valid for longer.
     used.set(word, at + 2 * validMs);
     return { sha256 };
   };

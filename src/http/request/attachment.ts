@@ -4,8 +4,8 @@ import { type Attachment, attachmentFaults, refuseSizes } from "../../protocol/a
 import type { Limits } from "../../protocol/limit.ts";
 
 /**
- * Throws `invalid_request` with all issues, or `attachment_too_large`. `at`: the field's path, for the error. Other
- * work runs between two files, which take ten milliseconds each at their bound.
+ * Throws `invalid_request` with all issues, or `attachment_too_large`. `at`: the field's path, for the error. Yields to
+ * the event loop between files, because checking one of the maximum size takes ten milliseconds.
  */
 export const checkAttachments = async (
   attachments: readonly Attachment[] | undefined,

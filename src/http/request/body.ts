@@ -15,7 +15,7 @@ import { quote } from "../../protocol/issue.ts";
 
 export type Body = { bytes: Buffer; value: unknown };
 
-/** The parts of a route that matter for reading its body. */
+/** The parts of a route that decide how its body is read. */
 type Takes = Pick<Route, "bodyOptional" | "bodySize"> & { body?: unknown };
 
 export type Bodies = {
@@ -26,17 +26,17 @@ export type Bodies = {
   read(route: Takes, incoming: IncomingMessage, outgoing: ServerResponse): Promise<Body | undefined>;
 };
 
-/** Bodies that were read, for whoever answers a request in another way. */
+/** The bytes of the bodies that were read, for a request that is forwarded to another node. */
 const kept = new WeakMap<IncomingMessage, Buffer>();
 
-/** The body of a request as it was read; undefined: it has one that was not. */
+/** The bytes of a request's body; undefined: the request has a body that was not read. */
 export const bytesOf = (incoming: IncomingMessage): Buffer | undefined =>
   kept.get(incoming) ?? (declaredLength(incoming) === 0 ? Buffer.alloc(0) : undefined);
 
-/** SHA-256 that bodies must have, of requests that are signed with it. */
+/** The SHA-256 that the body of a request signed by another node must have. */
 const signed = new WeakMap<IncomingMessage, string>();
 
-/** Has the body of a request refused as `unauthorized` where it is not the one of this SHA-256 (hex). */
+/** Makes reading the body of this request throw `unauthorized` unless the body has this SHA-256 (hex). */
 export const expectBody = (incoming: IncomingMessage, sha256: string): void => void signed.set(incoming, sha256);
 
 const checkSigned = (incoming: IncomingMessage, bytes: Buffer): void => {
@@ -121,7 +121,9 @@ const collect = async (incoming: IncomingMessage, limit: number): Promise<Buffer
 
 const protoKey = /(?<!\\)"__proto__"\s*:/;
 
-/** Bytes that are looked through between two turns of the loop; each look at a larger body has a turn of its own. */
+/**
+ * Bytes scanned per turn of the event loop; in a larger body, every pass over the whole of it gets a turn of its own.
+ */
 const step = 1024 * 1024;
 
 const parseJson = async (bytes: Buffer, limits: Limits): Promise<unknown> => {
@@ -140,7 +142,7 @@ const parseJson = async (bytes: Buffer, limits: Limits): Promise<unknown> => {
   // zod drops such a key silently, so refuse it.
   const named = text.includes('"__proto__"') && protoKey.test(text);
   await pause();
-  // Before JSON.parse, which would look through all of it first.
+  // Checked before JSON.parse, which would scan the whole text first.
   if (text.trimStart() === "") throw new ServiceError("invalid_json", "Expected valid JSON, got white space.");
   if (named) throw new ServiceError("invalid_request", 'Expected no key "__proto__", got one.');
   try {
@@ -162,8 +164,8 @@ const [quoteMark, backslash, comma, colon, open, openArray, close, closeArray] =
 ];
 
 /**
- * More than any valid request has: texts of `requestBytes` and files in base64. Escapes make JSON.parse four times
- * slower.
+ * More than any valid request has, even one with texts of `requestBytes` and files in base64. The limit exists because
+ * escapes make JSON.parse four times slower.
  */
 const maxEscapes = 500_000;
 

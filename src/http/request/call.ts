@@ -16,7 +16,7 @@ export type Call<R> = {
   body: Parsed<R, "body">;
   directory: R extends { directory: "required" } ? string : string | undefined;
   once: IdempotencyKey | undefined;
-  /** Whose credentials it came with (null: the service has no password), and from where. */
+  /** The user whose credentials the request carried (null: the service has no password), and the client's address. */
   caller: { user: string | null; address: string };
   /** HEAD: the same answer without its body. */
   head: boolean;
@@ -26,5 +26,5 @@ export type Call<R> = {
 
 export type Handler<R> = (call: Call<R>) => HttpAnswer | Promise<HttpAnswer>;
 
-/** A handler whose types the router does not know; the route's schemas have checked the call. */
+/** A handler whose route is not known by type; the route's schemas have checked the call. */
 export type AnyHandler = Handler<Route>;

@@ -1,11 +1,12 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 
 /**
- * The node whose directory a request means: its header `x-service-node`. Nothing of it is left outside of the request.
+ * The node named in a request's header `x-service-node`: the one whose directory is meant. Set only while that request
+ * is served.
  */
 export const chosenNode = new AsyncLocalStorage<string>();
 
-/** The path of an idempotency key, which holds for this node alone. */
+/** The path in an idempotency key's scope: with a chosen node, the key holds for that node alone. */
 export const atChosen = (path: string): string => {
   const node = chosenNode.getStore();
   return node === undefined ? path : `${path} at ${node}`;

@@ -2,11 +2,11 @@ import { ServiceError } from "../../error.ts";
 import { type IDKind, isID } from "../../id.ts";
 import { quote } from "../../protocol/issue.ts";
 
-/** Where a page of a list goes on: after an element, named by its time and its id. */
+/** The cursor of a list's next page: the time and the id of the last element of the page before. */
 
 const kinds = { taskID: "task", sessionID: "ses" } as const satisfies Record<string, IDKind>;
 
-/** undefined: at the beginning. Throws `invalid_cursor`. */
+/** undefined: the list's first page. Throws `invalid_cursor`. */
 export const cursorOf = <N extends keyof typeof kinds>(
   name: N,
   updated: string | undefined,

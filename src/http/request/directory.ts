@@ -30,7 +30,7 @@ const found = (
   const directory = query ?? fromHeader;
   if (directory === undefined) {
     if (route.directory !== "required") return undefined;
-    // Whether it needs one the Task says.
+    // Routes of a Task accept a request without one: the Task decides whether it needs a directory.
     if (route.path.includes("{taskID}")) return "";
     throw new ServiceError(
       "directory_required",
@@ -48,10 +48,13 @@ const fromBytes = (header: string): string => {
   return isUtf8(bytes) ? bytes.toString("utf8") : header;
 };
 
-/** Where the files of a repository are kept; rejects with `repository_not_allowed`. */
+/** The directory that holds the files of a repository; throws `repository_not_allowed`. */
 export type PlaceOf = (url: string, ref: string | undefined) => string;
 
-/** The project by its address: in the body, or as the query parameter `repository` of routes that take a directory. */
+/**
+ * The repository that a request names: in its body, or in the query parameter `repository` of routes that take a
+ * directory.
+ */
 export const repositoryOf = (
   route: Pick<Route, "directory" | "path">,
   body: unknown,

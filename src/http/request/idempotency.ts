@@ -17,12 +17,13 @@ import { type HttpAnswer, json, type RequestContext } from "../response/response
 export const keyForm = /^[\x21-\x7e]{1,255}$/;
 
 /**
- * The one spelling of a directory (`/x` for `/x/`, `/x/.` and links to it), or the given one where nothing is there; of
- * a repository's the same on every node. `earlier`: what versions before that had in its place.
+ * Resolves to a directory's canonical name: the real path (`/x` for `/x/`, `/x/.` and links to it), or the given path
+ * when nothing exists there; for a directory that holds a repository, a name that is the same on every node. `earlier`:
+ * the name that older versions of the service used instead.
  */
 export type RealPath = (directory: string) => Promise<{ name: string; earlier?: string }>;
 
-/** A key is scoped to the folder itself, however a caller spells it: a retry may come from another client. */
+/** A key is scoped to the real directory, however a caller spells it: a retry may come from another client. */
 export const onceKey = async (
   header: string | undefined,
   scope: { method: string; path: string; directory: string | undefined; user: string },
@@ -49,7 +50,10 @@ export const onceKey = async (
 
 export type RunOnce = <T>(once: IdempotencyKey | undefined, run: () => Promise<Accepted<T>>) => Promise<Accepted<T>>;
 
-/** What was answered under the key before; undefined: nothing. */
+/**
+ * The stored answer to an earlier request with this key; undefined: there is none. Throws when that request's body
+ * differed.
+ */
 const answeredBefore = async <T>(
   store: Pick<Store, "once">,
   once: IdempotencyKey,
@@ -105,7 +109,7 @@ export type AnswerOnce = <T extends object>(
 
 /**
  * For operations without a commit of their own: the key and the answer are committed after the effect, and until then
- * no other node begins it. A crash in between runs the operation again on the next request.
+ * no other node can begin the operation. After a crash in between, the next request runs the operation again.
  */
 export const createAnswerOnce = (
   store: Pick<Store, "commit" | "once"> & { nodes?: Pick<Nodes, "turn"> },
@@ -121,7 +125,7 @@ export const createAnswerOnce = (
     if (store.nodes === undefined) return runAndKeep(once, run);
     await using turn = await store.nodes.turn(`once ${idOf(once)}`);
     if (turn === undefined) throw inProgress(once.key);
-    // Another node may have answered since this one looked.
+    // Another node may have stored an answer since this one last looked.
     return (await answeredBefore<T>(store, once)) ?? (await runAndKeep(once, run));
   };
   return async <T extends object>(entry: RequestContext, once: IdempotencyKey | undefined, run: () => Promise<T>) => {

@@ -47,9 +47,9 @@ const decode = (text: string): string => {
 export type QueryPlan = {
   schema: z.ZodType | undefined;
   names: ReadonlySet<string>;
-  /** Whether the route is about a project, which may be named by its address. */
+  /** Whether the route acts on a project, so that `?repository=` may name it by address. */
   inProject: boolean;
-  /** For example `metadata.`: parameters with this prefix are collected by the rest of their name. */
+  /** Parameters with this prefix (for example `metadata.`) are collected under the rest of their name. */
   prefix: string | undefined;
 };
 

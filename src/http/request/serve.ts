@@ -59,7 +59,7 @@ export const createServe = (
     if (hasTask && !isID("task", params["taskID"] ?? "")) throw taskNotFound();
     if (hasMission) checkMissionID(params["missionID"] ?? "");
     const key = incoming.headers["idempotency-key"] as string | undefined;
-    // With the parameters as they are read, not as they were escaped.
+    // Decoded parameters, so that two spellings of one path share a key.
     const path = () => route.path.replace(/\{(\w+)\}/g, (_whole, name: string) => params[name] ?? "");
     const once = async () => {
       if (key === undefined) return undefined;
@@ -83,7 +83,7 @@ export const createServe = (
   });
 };
 
-/** The same for whichever node the request names. */
+/** Serves the request with `chosenNode` set to the node that its header `x-service-node` names, if any. */
 export const onChosen =
   (serve: Serve): Serve =>
   (arrived) => {

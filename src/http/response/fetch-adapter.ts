@@ -5,7 +5,7 @@ import type { RequestContext } from "./response.ts";
 
 /** Converts between web-standard requests and responses and Node's own, for the MCP library. */
 
-/** Without the body, which has been read within the service's limits. */
+/** The request without its body, which has been read already, within the service's limits. */
 export const toRequest = ({ method, url, headers }: IncomingMessage, signal: AbortSignal): Request => {
   const given = new Headers();
   for (const [name, value] of Object.entries(headers))
@@ -13,7 +13,7 @@ export const toRequest = ({ method, url, headers }: IncomingMessage, signal: Abo
   return new Request(new URL(url ?? "/", "http://localhost"), { method: method ?? "GET", headers: given, signal });
 };
 
-/** Streams the response. Resolves when it is sent, rejects when the caller disconnects. */
+/** Streams the response. Resolves when it is sent; rejects when the caller disconnects. */
 export const sendResponse = async (
   response: Response,
   entry: RequestContext,

@@ -1,5 +1,6 @@
 /**
- * Headers for files that others wrote: saved under their name, and never shown by a browser as a page of this origin.
+ * Headers for files that others wrote: a browser saves them under their name and never renders them as a page of this
+ * origin.
  */
 
 /** Types without active content. Any type that can hold a script is served as plain bytes. */

@@ -1,4 +1,4 @@
-/** The header that leads to the next page: the same request with these parameters changed. */
+/** The Link header of the next page: the same request with these parameters changed. */
 export const nextLink = (target: string, parameters: Record<string, string | number>): { link: string } => {
   const url = new URL(target, "http://localhost");
   for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, String(value));

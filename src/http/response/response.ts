@@ -37,7 +37,7 @@ export const openEntry = (address: string): RequestContext => {
   return { requestID, headers: { "x-request-id": requestID, ...always }, address };
 };
 
-/** A body: whole, or a blob that is read while it is sent. */
+/** A response body: in memory, or a blob that is read while it is sent. */
 type Sent = string | Uint8Array | BlobRead;
 
 /** A handler's answer; a handler that streams writes to the socket itself and returns `onSocket`. */
@@ -72,7 +72,7 @@ export const empty = (
   body: null,
 });
 
-/** Aborts when the client has gone, or has its answer. */
+/** A signal that aborts when the connection has closed or the answer has been sent. */
 export const whenGone = (outgoing: ServerResponse): AbortSignal => {
   const gone = new AbortController();
   outgoing.once("close", () => gone.abort());
@@ -99,8 +99,8 @@ const write = (outgoing: ServerResponse, { status, headers, body }: Whole): void
 const pieceBytes = 64 * 1024;
 
 /**
- * The same; a long body goes out in pieces, and other work runs between them. Resolves when the socket has it, or is
- * gone.
+ * Writes like `write`, but sends a long body in pieces and lets other work run between them. Resolves when the socket
+ * has taken it all, or is gone.
  */
 export const writeLong = async (outgoing: ServerResponse, { body, ...head }: Answered): Promise<void> => {
   if (body !== null && typeof body === "object" && "pieces" in body) return writePieces(outgoing, head, body);
@@ -118,8 +118,8 @@ export const writeLong = async (outgoing: ServerResponse, { body, ...head }: Ans
 };
 
 /**
- * Rejects with why it cannot be read, before anything was sent; what fails later breaks the answer off. Closes the blob
- * where the caller goes away.
+ * Rejects before anything is sent when the blob's first piece cannot be read; a later failure breaks the answer off.
+ * Closes the blob when the caller disconnects.
  */
 const writePieces = async (
   outgoing: ServerResponse,
@@ -156,8 +156,9 @@ const drained = (outgoing: ServerResponse): Promise<void> =>
 export type Failure = { status: number; headers: Record<string, string>; body: ErrorBody };
 
 /**
- * The one place where an error becomes an answer. A `ServiceError` is sent as it is, and a full disk is told as one;
- * anything else is a bug: it is logged with the request's id, and the caller gets only that id.
+ * The only place where an error becomes an answer. A `ServiceError` is sent as it is, and a full disk becomes a
+ * `ServiceError` of its own. Anything else is a bug: it is logged with the request's id, and the caller gets only that
+ * id.
  */
 export const failureOf = (thrown: unknown, requestID: string, log: Log): Failure => {
   const error = thrown instanceof ServiceError || !isFull(thrown) ? thrown : diskFull(thrown);
@@ -218,8 +219,8 @@ const drainBytes = 64 * 1024 * 1024;
 const drainMs = 5_000;
 
 /**
- * Reads and discards the rest of a refused body, so that the sender sees the answer and not a reset. Above the limits
- * in bytes and time the connection is closed.
+ * Reads and discards the rest of a refused body, so that the sender sees the answer instead of a connection reset.
+ * Closes the connection above the limits in bytes and time.
  */
 export const drain = (incoming: IncomingMessage): void => {
   if (incoming.readableEnded || incoming.destroyed) return;

@@ -26,8 +26,9 @@ export interface Streams {
   ofAll(call: Call<Routes["event.stream"]>): Promise<HttpAnswer>;
   ofMission(call: Call<Routes["mission.events"]>): Promise<HttpAnswer>;
   /**
-   * Resolves when `isOver`, which is asked at once and after each event of the stream or Mission; after these seconds,
-   * when the caller has gone and when the service stops. While it waits it counts as one of the streams.
+   * Resolves when `isOver` resolves to true; it is called at once and after each event of the stream or Mission. Also
+   * resolves after `seconds`, when the caller disconnects, and when the service stops. Counts as an open stream while
+   * it waits.
    */
   wait(call: WaitCall, seconds: number, of: StreamID, isOver: () => Promise<boolean>): Promise<void>;
   /** Sends every reader its reconnection time, and ends the streams and waits. */
@@ -52,7 +53,7 @@ export type StreamDeps = {
 const retry = "retry: 2000\n\n";
 const pageSize = 100;
 const earlyFrames = 1000;
-/** Most streams whose Mission is cached. */
+/** How many streams' Missions are cached. */
 const knownStreams = 10_000;
 
 const passing = (frame: object): string => `data: ${JSON.stringify(frame)}\n\n`;
@@ -75,7 +76,7 @@ export const createStreams = (deps: StreamDeps): Streams => {
     return channel;
   };
 
-  /** The answer has begun: from here on an error can only cut the stream, and the reader resumes. */
+  /** Runs after the answer has begun: from here on an error can only cut the stream, and the reader resumes. */
   const run = (call: StreamCall, pump: Promise<void>): HttpAnswer => {
     pump.catch((error: unknown) => {
       log.error({ requestID: call.entry.requestID, err: error }, "event stream failed");
@@ -84,7 +85,7 @@ export const createStreams = (deps: StreamDeps): Streams => {
     return onSocket;
   };
 
-  /** The Mission that a stream is or belongs to; it never changes. */
+  /** The Mission that a stream is or belongs to, which never changes. */
   const missionIDs = new Map<StreamID, string | undefined>();
   const missionOf = async (stream: StreamID): Promise<string | undefined> => {
     if (missionIDs.has(stream)) return missionIDs.get(stream);
@@ -195,7 +196,7 @@ export const createStreams = (deps: StreamDeps): Streams => {
       if (call.head) return empty(call.entry, 200, { "content-type": "text/event-stream; charset=utf-8" });
       const present = await store.position();
       const channel = open(call, undefined, () => {});
-      // Send an id at once, so that a reader that is cut before the first event misses nothing.
+      // Sends an id at once, so that a reader that is cut off before the first event misses nothing.
       channel.write(`id: ${after ?? present}\n${retry}`);
       return run(
         call,
@@ -260,8 +261,8 @@ type StreamCall = Pick<Call<Routes["event.stream"]>, "entry" | "incoming" | "out
 };
 
 /**
- * The position to resume after: `Last-Event-ID`, which is newer than the URL that the stream was opened with, otherwise
- * `?after=`.
+ * The position to resume after: `Last-Event-ID`, otherwise `?after=`. The header wins because it is newer than the URL
+ * that the stream was opened with.
  */
 const resumePoint = async (call: StreamCall, store: Pick<Store, "position">): Promise<number | undefined> => {
   const { query, incoming } = call;

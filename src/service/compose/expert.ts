@@ -7,7 +7,7 @@ import { catalogOf } from "../machine.ts";
 import type { Machine } from "./machine.ts";
 import type { Projects } from "./project.ts";
 
-/** Who can do the work: the squads, and the models that they think with. */
+/** Who does the work: the squads, and the models that their agents use. */
 
 export type Experts = Awaited<ReturnType<typeof openExperts>>;
 

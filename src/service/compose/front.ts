@@ -20,9 +20,9 @@ import type { Machine } from "./machine.ts";
 import type { Projects } from "./project.ts";
 import type { Work } from "./work.ts";
 
-/** What answers: HTTP for callers, forges and other nodes. */
+/** The listeners: HTTP for callers, forges and other nodes. */
 
-/** What a node that only works answers on: what operators and load balancers ask it. */
+/** The paths that a node that only runs Tasks answers: those about itself, for operators and load balancers. */
 const ofNode = /^\/(?:health|metrics|nodes|node\/.*)$/;
 
 export const openFront = async (
@@ -121,7 +121,7 @@ export const openFront = async (
     peerURL,
     unhandled: health.unhandled,
     handOver: () => nodes.handOver(),
-    /** Refuses what is new; what is under way is answered. */
+    /** Refuses new requests; those under way are still answered. */
     drain() {
       draining = true;
       tasks.stop();

@@ -15,7 +15,9 @@ import { removeTree } from "../../workspace/file/remove-tree.ts";
 import { checkConfig } from "../config-check.ts";
 import { secretsOf, secretsOfServer } from "../secret.ts";
 
-/** What everything else stands on: the log, the data, the sandbox, and the processes of an earlier run ended. */
+/**
+ * What the other rooms build on: log, data folder, sandbox and processes. Ends the processes that an earlier run left.
+ */
 
 export type Machine = Awaited<ReturnType<typeof openMachine>>;
 
@@ -31,7 +33,7 @@ export const openMachine = async (
   const secrets = createSecrets(secretsOf(config));
   for (const [name, server] of Object.entries(config.mcpServers)) secrets.learn(`mcp-${name}`, secretsOfServer(server));
   const log = guardLog(openLog, secrets);
-  // Most of what a sandbox is tried with are other processes, beside which the data is opened.
+  // Trying the sandbox mostly means waiting for other processes, so the data is opened meanwhile.
   let trying: Promise<Sandbox> | undefined;
   const data = scope.use(
     await openData({ ...config, version, removeTree }, log, clock, () => {
@@ -39,7 +41,7 @@ export const openMachine = async (
       trying.catch(() => {});
     }),
   );
-  /** Nothing is committed before somebody hears it. */
+  /** Receives the events of each commit; replaced by `onCommit` before anything is committed. */
   let heard = (_events: readonly Recorded[]): void => {};
   const store = onCommit(redactStore(data.store, secrets), (events) => heard(events));
   const sandbox = await (trying ?? findSandbox(config));
@@ -60,18 +62,18 @@ export const openMachine = async (
   for (const [task, pids] of reaped) log.warn({ task, pids }, "ended processes that an earlier run left");
   return {
     config,
-    /** Where webhooks may go. */
+    /** The targets that webhooks may have. */
     allowed,
     secrets,
     log,
     data,
     store,
     now: data.now,
-    /** Of this start. */
+    /** Identifies this start of the service. */
     worker: `${data.instance}/${randomUUID()}`,
     sandbox,
     processes,
-    /** Calls it with the events of each commit from now on. */
+    /** Calls `hear` with the events of each commit from now on. */
     onCommit(hear: typeof heard) {
       heard = hear;
     },

@@ -10,7 +10,7 @@ import { isGranted } from "../trust.ts";
 import { createVault, readableSecrets } from "../vault.ts";
 import type { Machine } from "./machine.ts";
 
-/** The projects that work is for, what may be used in each, and who outside is told of it. */
+/** The projects that Tasks work in, what may be used in each, and the webhooks that report outside. */
 
 export type Projects = Awaited<ReturnType<typeof openProjects>>;
 
@@ -43,7 +43,7 @@ export const openProjects = async (
     addressOf: (directory) => repositories.at(directory)?.url,
     learn: (kind, values) => secrets.learn(kind, values),
   });
-  // One that cannot be had is told where it is needed.
+  // A secret that cannot be read now is reported when a Task needs it.
   for (const name of readableSecrets(config)) await vault.secrets([name]).catch(() => {});
   const workspaces = createWorkspaces({
     repositoryAt: (directory) => repositories.at(directory),
@@ -51,19 +51,19 @@ export const openProjects = async (
     projectRoots: config.projectRoots,
     isProtected: protectedBy(config.permissions),
     processes,
-    // An engine mounts no merged views, so dependency folders are copied.
+    // A container engine mounts no merged views, so dependency folders are copied there (tier 2).
     dependencies: { names: config.dependencies, tier: sandbox.container === undefined ? sandbox.tier : 2 },
     ...author,
     limits,
     log,
     ...path,
   });
-  // For requests; a run works with what is here.
+  // Inspects directories for requests, on all nodes; a run inspects only this machine.
   const inspect = inspectAmong(store.nodes, {
     inspect: (directory) => workspaces.inspect(directory),
     repositories,
     chosen: () => chosenNode.getStore(),
-    // Whoever named it has said that it is one of several, which may stand for other machines.
+    // A configured name says that this service is one of several, which may run on other machines.
     takesOver: config.node === undefined && config.role !== "api",
   });
   const webhooks = scope.use(
@@ -89,11 +89,11 @@ export const openProjects = async (
     vault,
     workspaces,
     inspect,
-    /** Refuses a directory of another node. */
+    /** Like `inspect`, but refuses a directory of another node. */
     own: mustBeOwn(inspect),
     inspectNew: mustHaveRunner(inspect, config.role, (directory) => repositories.at(directory) !== undefined),
     webhooks,
-    /** What a project's commands have beside their files. */
+    /** What a project's commands get in addition to their files. */
     surroundings: {
       granted: (project: string, digest: string, file: string) => isGranted(dataDir, project, digest, file),
       environments: vault,

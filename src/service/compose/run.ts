@@ -14,9 +14,9 @@ import type { Machine } from "./machine.ts";
 import type { Projects } from "./project.ts";
 import type { Work } from "./work.ts";
 
-/** What carries out a stream that is due. */
+/** The runner that carries out a Task or Mission that is due. */
 
-/** Programs that stay with Tasks to look at their edits: each has its project in memory. */
+/** How many of the projects' own checkers may stay running to look at edits: each holds its project in memory. */
 const mostStaying = 8;
 
 export const createRunner = async (

@@ -18,7 +18,7 @@ import type { Experts } from "./expert.ts";
 import type { Machine } from "./machine.ts";
 import type { Projects } from "./project.ts";
 
-/** What is asked for, when it is due, and what came of it: Tasks and Missions, for whoever calls. */
+/** Tasks and Missions for callers: what was requested, when it is due, and its results. */
 
 export type Work = Awaited<ReturnType<typeof openWork>>;
 
@@ -35,7 +35,7 @@ export const openWork = async (
   scope.use(data.disk.onPause((pauses) => engine.pause(pauses)));
   const heardOf = store.nodes?.onDue((stream, due) => engine.nudge(stream, due));
   if (heardOf !== undefined) scope.use(heardOf);
-  /** Of the checks of Tasks, and of what else takes a processor. */
+  /** Slots of the processor, for checks of Tasks and everything else that takes one. */
   const slots = createSlots(Math.max(4, 2 * availableParallelism()));
   const metrics = createMetrics({
     tasksRunning: () => engine.running((stream) => !isMission(stream)),
@@ -108,9 +108,9 @@ export const openWork = async (
     archive: archiver.ofMission,
     production: config.production,
   });
-  /** Its trees go once it is old. */
+  /** Removes the worktrees of ended Tasks once their retention time is over. */
   let retainer: ReturnType<typeof createRetention> | undefined;
-  /** The Task's Mission is due since the same commit. */
+  /** Starts a Task's Mission, which became due in the same commit. */
   const nudgeMission = async (taskID: string): Promise<void> => {
     const task = await store.state(taskID).catch(() => undefined);
     if (task?.mission != null) engine.nudge(task.mission.sessionID, dueNow(now(), task.priority));
@@ -123,7 +123,7 @@ export const openWork = async (
     offering,
     tasks,
     missions,
-    /** What a run commits. */
+    /** Must be called with the events that a run commits. */
     recorded(events: readonly Recorded[]) {
       metrics.recorded(events);
       for (const event of events) {
@@ -132,7 +132,7 @@ export const openWork = async (
       }
       recorded(events);
     },
-    /** Begins to remove what ended Tasks leave. */
+    /** Begins to remove what ended Tasks leave behind. */
     retain(): void {
       retainer = scope.use(createRetention({ store, workspaces, retentionHours: config.retentionHours, log, now }));
     },

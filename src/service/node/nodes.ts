@@ -22,15 +22,15 @@ import type { Offering } from "./offer.ts";
 import type { Workspaces } from "../../workspace/workspace.ts";
 
 /**
- * What a service does as one of several of a database: it says how it is, takes up nothing more when it is asked to,
- * and removes files of what others deleted or took over.
+ * What a service does as one of several nodes of a database: reports its state, drains when it is asked to, and removes
+ * files of Tasks that other nodes deleted or took over.
  */
 
 type Inspect = Workspaces["inspect"];
 
 /**
- * What kind of project a directory is, for requests: what was begun there on any node is known first, then this machine
- * is looked at. Rejects with `directory_ambiguous` where several nodes have one of this path and none is `chosen`.
+ * Inspects a directory for requests: looks up what was begun there on any node first, then this machine. Rejects with
+ * `directory_ambiguous` when several nodes have a directory with this path and none is `chosen`.
  */
 export const inspectAmong =
   (
@@ -44,7 +44,7 @@ export const inspectAmong =
       inspect: Inspect;
       repositories: Pick<Repositories, "at" | "local">;
       chosen: () => string | undefined;
-      /** Whether directories of this machine are this node's where another one of the machine has gone. */
+      /** Whether this node may take over directories of a node on the same machine that has gone. */
       takesOver: boolean;
     },
   ): Inspect =>
@@ -70,7 +70,7 @@ export const inspectAmong =
       );
     if (one?.node == null || one.node === nodes.name) return inspect(directory);
     if (takesOver && named === undefined && !one.isUp && one.host === hostname()) {
-      // It is this machine's directory, whoever began something there and has gone.
+      // A directory of this machine, in which a node that has gone began something.
       const own = await inspect(directory).catch(() => undefined);
       if (own !== undefined) return own;
     }
@@ -82,13 +82,13 @@ const isOf =
   ({ node }: KnownDirectory): boolean =>
     node === named;
 
-/** One that has gone is not where another of its machine is there. */
+/** Drops nodes that have gone if another node on the same machine is up. */
 const withoutGone = (known: readonly KnownDirectory[]): KnownDirectory[] => {
   const alive = new Set(known.flatMap(({ host, isUp }) => (isUp ? [host] : [])));
   return known.filter(({ host, isUp }) => isUp || !alive.has(host));
 };
 
-/** For what needs the files: rejects with `node_away` if another node has them. */
+/** Like `inspect`, for callers that need the files: rejects with `node_away` when another node has them. */
 export const mustBeOwn =
   (inspect: Inspect): Inspect =>
   async (directory) => {
@@ -100,7 +100,10 @@ export const mustBeOwn =
     });
   };
 
-/** The same for what is begun in a directory: a node that runs nothing has nobody for one of its own. */
+/**
+ * Like `inspect`, for requests that begin something: a node that runs nothing refuses a directory that only it has,
+ * because no other node could work there.
+ */
 export const mustHaveRunner =
   (inspect: Inspect, role: Role, isKept: (directory: string) => boolean): Inspect =>
   async (directory) => {
@@ -113,35 +116,35 @@ export const mustHaveRunner =
     return project;
   };
 
-/** Tasks that no node takes are shown up to this number. */
+/** At most this many Tasks that no node can take are listed. */
 const mostUntaken = 20;
 
 export type NodeWork = AsyncDisposable & {
-  /** The nodes, as `GET /nodes` has them. */
+  /** The nodes, as `GET /nodes` returns them. */
   list(): Promise<NodeList>;
-  /** Has a node drain, this one or another. Rejects with `node_not_found` or `node_away`. */
+  /** Makes a node drain, this one or another. Rejects with `node_not_found` or `node_away`. */
   drainNode(name: string): Promise<ListedNode>;
-  /** Before a stop: drains, where the service was named as one of several or others are there. */
+  /** Called before a stop: drains if the service was given a name or another node that runs Tasks is up. */
   handOver(): Promise<void>;
 };
 
 const everyMs = 5_000;
-/** For the other nodes to be asked for before a stop. */
+/** How long to wait for the list of other nodes before a stop. */
 const hearMs = 1_000;
 
 const unknown: Offer = { configuration: null, tier: 0, browser: false, hasSpace: true };
 
 type Deps = Pick<Data, "store" | "disk" | "member"> & {
-  /** Whether somebody gave it a name. */
+  /** Whether the operator gave this node a name. */
   named: boolean;
   engine: Pick<Engine, "running" | "drain" | "drains">;
   workspaces: Pick<Workspaces, "markForRemoval" | "remove">;
   role: Role;
   maxRunning: number;
   drainSeconds: number;
-  /** What it has for Tasks that any node may take up; undefined: there are no others. */
+  /** What this node offers to Tasks that any node may take; undefined: there are no other nodes. */
   offering: Pick<Offering, "now"> | undefined;
-  /** Where it answers other nodes; undefined: nowhere, or not yet. */
+  /** The URL at which this node answers other nodes; undefined: none, or not yet. */
   address: () => string | undefined;
   log: Log;
 };
@@ -171,7 +174,7 @@ export const workAsNode = (deps: Deps): NodeWork => {
   };
   const handOver = async (): Promise<void> => {
     if (member === undefined) return;
-    // A database that does not answer is no reason to wait.
+    // A database that does not answer must not delay the stop.
     const unheard = pause(hearMs, false, { ref: false });
     if (named || (await Promise.race([othersWork().catch(() => false), unheard]))) await drain();
   };
@@ -199,7 +202,7 @@ export const workAsNode = (deps: Deps): NodeWork => {
   const sweep = async (): Promise<void> => {
     for (const stream of (await nodes?.unneeded()) ?? [])
       try {
-        // Taken up here again, or not quite ended yet.
+        // The stream was taken up here again, or has not quite ended yet.
         if (engine.running((one) => one === stream) > 0) continue;
         workspaces.markForRemoval(stream);
         await workspaces.remove(stream);

@@ -6,25 +6,26 @@ import type { Catalog } from "../../squad/catalog/catalog.ts";
 import type { Configuration, Offer, Terms } from "../../store/node.ts";
 
 /**
- * The parts of a configuration that decide a Task, each by its digest. Nothing secret goes into one: headers are left
- * out, keys but for that they are there, and of an address what may hold a password or a token, so that no digest can
- * be guessed from.
+ * Digests of the parts of a configuration that affect Tasks. No secret goes into a digest, so none can be guessed from
+ * it: headers are left out, of a key only whether it is set counts, and an address loses the parts that may hold a
+ * password or token.
  */
 
 type Wanted = Pick<Config, "permissions" | "providers" | "failover" | "effort" | "limits">;
 
 /**
- * `active`: the model of Tasks that name none. `usable`: the providers that can be called, as they have what they need.
+ * `active`: the model of Tasks that name none. `usable`: ids of the providers that can be called because they have all
+ * that they need.
  */
 type Models = { active: string; usable: readonly string[] };
 
-/** Limits that say how a node answers requests and what its machine has, not what becomes of a Task. */
+/** Limits about how a node answers requests and about its machine, which do not affect the result of a Task. */
 const ofNode =
   /^(?:body|largeBod|json|requests|creates|stream|archive|disk|waiting$|running|keepDays$|drainSeconds$|checkpointSeconds$|commandTmp)/;
 
 const digestOf = (value: unknown): string => hash("sha256", JSON.stringify(sorted(value)), "hex").slice(0, 16);
 
-/** The same whatever the order in which keys were written. */
+/** The value with its keys sorted, so that the order in which they were written does not change the digest. */
 const sorted = (value: unknown): unknown => {
   if (Array.isArray(value)) return value.map(sorted);
   if (typeof value !== "object" || value === null) return value;
@@ -40,7 +41,7 @@ const placeOf = (address: string | undefined): string | undefined => {
 
 const ofTasks = (limits: Limits) => Object.entries(limits).filter(([name]) => !ofNode.test(name));
 
-/** `squads`: id and digest of each that not all nodes have. */
+/** `squads`: id and digest of each squad that not all nodes have. */
 export const configurationOf = (
   { permissions, providers, failover, effort, limits }: Wanted,
   squads: readonly { id: string; digest: string }[],
@@ -62,13 +63,13 @@ export const configurationOf = (
 
 type Squads = {
   catalog: Pick<Catalog, "scan">;
-  /** Packages of which another one is shared. */
+  /** Ids of packages that differ from the shared package with the same id. */
   apart: () => ReadonlySet<string>;
 };
 
 /**
- * The squads that this node has by itself: external agents, and packages that came apart. The others are on all nodes
- * soon, and a Task has the package that it was created with.
+ * The squads that only this node has: external agents, and packages that differ from the shared ones. All other squads
+ * reach every node soon, and a Task keeps the package that it was created with.
  */
 const ownSquads = async ({ catalog, apart }: Squads): Promise<{ id: string; digest: string }[]> => {
   const { squads } = await catalog.scan();
@@ -80,24 +81,24 @@ const ownSquads = async ({ catalog, apart }: Squads): Promise<{ id: string; dige
   ];
 };
 
-/** What can be called now: a key may be given to the running service. */
+/** The models that can be called now; read again because the running service may be given a key. */
 const modelsOf = (registry: Pick<Registry, "active" | "list">): Models => ({
   active: registry.active().ref,
   usable: registry.list().flatMap(({ id, configured }) => (configured ? [id] : [])),
 });
 
-/** Between two looks at the squads, which come and go while a node runs, on other nodes too. */
+/** Time between two scans of the squads, which may change while the node runs, also on other nodes. */
 const lookMs = 2_000;
 
 export type Offering = Disposable & {
   now: () => Offer;
-  /** What a Task that is accepted here asks for. */
+  /** The terms of a Task that is accepted on this node. */
   terms: (browser: boolean) => Terms;
-  /** A provider has another key from now on. */
+  /** Must be called when a provider has got another key. */
   keyed: () => void;
 };
 
-/** What a node has, kept up to date. */
+/** What this node offers, kept up to date. */
 export const offerOf = async (
   config: Wanted,
   deps: Squads & {
@@ -117,7 +118,7 @@ export const offerOf = async (
     browser = deps.browser();
   };
   const timer = setInterval(() => {
-    // The squads of before, until they can be read again.
+    // Keeps the last squads until they can be read again.
     look().catch(() => {});
   }, lookMs);
   timer.unref();

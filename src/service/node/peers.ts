@@ -3,7 +3,7 @@ import type { Peers } from "../../http/peer/forward.ts";
 import type { Log } from "../../log.ts";
 import type { Data } from "../../store/open.ts";
 
-/** How this node reaches the others; undefined: there are none. */
+/** How this node reaches the others; undefined: it shares its database with none. */
 export const peersOf = ({ member }: Pick<Data, "member">, log: Log): Peers | undefined => {
   if (member === undefined) return undefined;
   const { name } = member;

@@ -1,6 +1,6 @@
 import { useEffect, useRef } from "react";
 
-/** Shortcut keys of a screen. While the user types or a dialog is open, only those with Ctrl or Cmd work. */
+/** The shortcut keys of a screen. While the user types or a dialog is open, only shortcuts with Ctrl or Cmd work. */
 export type Keys = Record<string, ((event: KeyboardEvent) => void) | undefined>;
 
 const writes = (target: EventTarget | null): boolean =>
@@ -27,7 +27,7 @@ export const useKeys = (keys: Keys): void => {
   }, []);
 };
 
-/** The shortcuts in the order of the help. */
+/** The shortcuts, in the order in which the help shows them. */
 export const keyWords: readonly (readonly [string, string])[] = [
   ["?", "This help"],
   ["Ctrl K", "Open the command palette (Cmd K on a Mac)"],

@@ -1,7 +1,7 @@
 import { type RefObject, useRef } from "react";
 import { useKeys } from "./keyboard.ts";
 
-/** `j` and `k` move the focus along the links marked as rows; Enter follows a link natively. */
+/** `j` and `k` move the focus along the links marked as rows; the browser itself handles Enter. */
 export const useRows = (): RefObject<HTMLDivElement | null> => {
   const list = useRef<HTMLDivElement>(null);
   const move = (step: number) => {

@@ -8,7 +8,7 @@ import { Facts, Line } from "./list.tsx";
 
 const widthOf = (cards: number): string => (cards === 0 ? "minmax(9.5rem, 1fr)" : "minmax(0, 2.4fr)");
 
-/** A column's number: the service's, which knows the Tasks that are not loaded; else of those shown. */
+/** A column's number: the service's count, which includes Tasks that are not loaded, or that of the cards shown. */
 const numberOf = (group: Group, cards: number, counts: Counts): number => {
   const known = {
     need: counts?.needsYou,
@@ -22,7 +22,7 @@ const numberOf = (group: Group, cards: number, counts: Counts): number => {
 
 type Counts = Pick<Overview["total"], "needsYou" | "running" | "queued"> | undefined;
 
-/** The Tasks in columns, the one that needs the user most first. */
+/** The Tasks in columns; the column that needs the user most comes first. */
 export const Board = ({ tasks, counts }: { tasks: readonly TaskSummary[]; counts: Counts }) => {
   const columns = Map.groupBy(tasks, groupOf);
   return (

@@ -1,7 +1,7 @@
 import type { Effort } from "../../../src/protocol/field.ts";
 import type { TaskCreate } from "../../../src/protocol/task/request.ts";
 
-/** What is chosen for a new Task besides its words. What is not chosen is up to the service's settings. */
+/** The user's choices for a new Task besides the request. The service's settings decide the rest. */
 
 export type Choices = {
   pillar: TaskCreate["productPillar"];
@@ -27,7 +27,7 @@ export const unchosen: Choices = {
   minutes: "",
 };
 
-/** As it was kept: what is no choice of today is left out. */
+/** Reads stored choices, and ignores anything that is not a choice today. */
 export const choicesFrom = (text: string): Choices => {
   try {
     const kept: unknown = JSON.parse(text);

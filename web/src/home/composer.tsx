@@ -19,7 +19,7 @@ import { ProjectField } from "./project-field.tsx";
 
 const loadOptions = () => import("./options.tsx").then(({ Options }) => ({ default: Options }));
 const Options = lazy(loadOptions);
-/** Without it a request can be sent all the same. */
+/** A request can be sent even if this part cannot be loaded. */
 const loadSaved = () =>
   import("./saved.tsx").then(
     ({ Saved }) => ({ default: Saved }),
@@ -40,14 +40,14 @@ export const Composer = ({
   draft: string | undefined;
   onDraftTaken: () => void;
   projectError: string | undefined;
-  /** Without a project there is nothing else to look at. */
+  /** There is no project yet, so the form is all that the screen shows. */
   alone: boolean;
 }) => {
   const navigate = useNavigate();
   const queries = useQueryClient();
   const [request, setRequest] = useState(readDraft);
   const [open, setOpen] = useState(false);
-  /** It stays open once it was used: what is pressed next must not move away. */
+  /** Once used, the form stays open, so that the button that the user presses next does not move away. */
   const [used, setUsed] = useState(false);
   const [kept, setKept] = useDraft("choices");
   const choices = useMemo(() => choicesFrom(kept), [kept]);
@@ -75,7 +75,7 @@ export const Composer = ({
     enabled: project !== undefined && !isAddress(project) && projectError === undefined,
   });
   const because = place?.because ?? null;
-  /** The project whose files themselves the user lets it change. */
+  /** The project in which the user agreed that a Task changes the files themselves. */
   const [agreed, setAgreed] = useState<string | undefined>();
   const inPlace = because !== null && agreed === project;
 
@@ -143,7 +143,7 @@ export const Composer = ({
       }}
       onFocus={() => {
         setUsed(true);
-        // Before they are asked for: a form that grows in two steps moves under the pointer.
+        // Loaded before they are needed, because a form that grows in two steps moves under the pointer.
         void loadOptions();
         void loadSaved();
       }}

@@ -5,7 +5,9 @@ import { health } from "../api.ts";
 import { isAddress, splitAddress } from "../place.ts";
 import { budgetWords, type Choices, commandsOf } from "./choices.ts";
 
-/** What a Task would work on and be held to, as the project, the service and the choices have it. */
+/**
+ * What a new Task would work on and be checked against, according to the project, the service and the user's choices.
+ */
 
 const Fact = ({ label, children }: { label: string; children: ReactNode }) => (
   <div className="flex min-w-0 items-baseline gap-2">

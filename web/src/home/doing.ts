@@ -4,7 +4,7 @@ import type { TaskSummary } from "../../../src/protocol/task/status.ts";
 import { type Doing, doingIn } from "../api.ts";
 
 /**
- * The Tasks with what they do at this moment: a list is read anew when something was recorded, a number grows in
+ * The Tasks with what they do right now: the list itself is reloaded only after an event, but progress changes in
  * between.
  */
 export const useDoing = (tasks: readonly TaskSummary[], directories: readonly string[]): readonly TaskSummary[] => {

@@ -57,7 +57,7 @@ export const FilterBar = ({
   useEffect(() => setText(search.q ?? ""), [search.q]);
   useEffect(() => {
     if (late !== (search.q ?? "")) set({ q: late });
-    // Depends on what was typed alone: when the address changes, it sets the field, not the other way round.
+    // Only typing changes the URL from here; when the URL changes, the effect above sets the field.
   }, [late]);
   const board = search.view === "board";
   const chosen = [search.state, search.squad, search.priority, search.archived].filter((value) => value !== undefined);

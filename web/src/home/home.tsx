@@ -20,9 +20,9 @@ import { NothingFound, Welcome } from "./welcome.tsx";
 
 /** The Tasks of one project, and the form for new ones. */
 
-/** A burst of events reloads the list once, after this many milliseconds. */
+/** A burst of events reloads the list only once, after this many milliseconds. */
 const refreshMs = 400;
-/** For all projects, which is a request for each. */
+/** Longer for all projects, because that takes a request for each of them. */
 const refreshAllMs = 1500;
 
 export const Home = () => {
@@ -85,7 +85,7 @@ export const Home = () => {
   };
   useEffect(() => () => clearTimeout(due.current), []);
   useFollow({
-    // Of all projects: what asks in another one is told here, too.
+    // The events of all projects, because asks of other projects are shown here as well.
     url: "/events",
     ready: project !== undefined || everything,
     after: undefined,
@@ -108,7 +108,7 @@ export const Home = () => {
   const elsewhere = known?.find(({ directory }) => directory !== project)?.directory;
   const kept = tasks[0]?.repository == null ? project : tasks[0].directory;
   const counts = all?.projects.find(({ directory }) => directory === kept);
-  // A card of the board shows its question itself.
+  // A card of the board shows its own question.
   const shown = new Set(search.view === "board" ? tasks.map(({ taskID }) => taskID) : []);
   const asksElsewhere = (all?.pending ?? []).filter(({ taskID }) => taskID === null || !shown.has(taskID));
   const unreachable = project !== undefined && error !== null && !works;

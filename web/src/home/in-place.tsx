@@ -1,6 +1,6 @@
 import type { ProjectPlace } from "../../../src/protocol/task/board.ts";
 
-/** Asks before a Task works in files of which no copy can be made. */
+/** Asks for consent before a Task works directly in files that the service cannot make a worktree of. */
 
 const reasons: Record<NonNullable<ProjectPlace["because"]>, string> = {
   no_git: "This folder is not a Git repository.",

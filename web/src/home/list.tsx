@@ -14,7 +14,7 @@ import { AskLink } from "./needs-you.tsx";
 const checksIcon = ({ total, passed, failed, error }: TaskSummary["checkCounts"]) =>
   failed > 0 ? "failed" : error > 0 ? "error" : passed === total ? "passed" : "pending";
 
-/** The details of a card below its title; only those that exist. */
+/** The details below the title of a card; those without a value are left out. */
 export const Facts = ({ task }: { task: TaskSummary }) => {
   const { checkCounts: checks, git, usage } = task;
   const active = task.lifecycleStatus === "active";
@@ -49,7 +49,7 @@ export const Facts = ({ task }: { task: TaskSummary }) => {
   );
 };
 
-/** What stands behind the title: the question, what is done now, or why it failed. */
+/** The text after the title: the question, the present activity, or the reason of the failure. */
 export const Line = ({ task }: { task: TaskSummary }) => {
   const [ask] = task.pending;
   if (ask !== undefined)
@@ -145,8 +145,8 @@ const Group = ({
 );
 
 /**
- * The Tasks by how much they need the user. `asks`: what waits for an answer anywhere, of which those of the Tasks that
- * are shown stand with them. `named`: they are of several projects.
+ * The Tasks, ordered by how much they need the user. `asks`: the open asks of all projects; those of Tasks in the list
+ * are shown with them. `named`: each Task is shown with its project, because the list has several.
  */
 export const TaskList = ({
   tasks,

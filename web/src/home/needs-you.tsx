@@ -4,7 +4,7 @@ import { Inline } from "../component/text/inline.tsx";
 import { StateIcon } from "../component/text/state.tsx";
 import { nameOf } from "../place.ts";
 
-/** What waits for an answer in any project, whatever the list below shows. */
+/** The asks that wait for an answer in any project, whatever the list below shows. */
 
 type Ask = Overview["pending"][number];
 

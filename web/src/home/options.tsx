@@ -6,7 +6,7 @@ import { Amount, Labelled } from "../component/form/field.tsx";
 import { isAddress } from "../place.ts";
 import type { Choices } from "./choices.ts";
 
-/** The options of a new Task. What is not chosen is up to the service's settings. */
+/** The options of a new Task. The service's settings decide what the user does not choose. */
 
 type Named = readonly (readonly [value: string, words: string])[];
 
@@ -34,7 +34,7 @@ const Choice = <T extends string>({
   </Labelled>
 );
 
-/** In the list, for a model that is not in it. */
+/** The value of the list's entry for a model that is not listed. */
 const another = "another";
 
 const ModelChoice = ({ value, onChange }: { value: string; onChange: (value: string) => void }) => {
@@ -91,7 +91,7 @@ export const Options = ({
   choices,
   onChoose,
 }: {
-  /** undefined: there is no valid project, whose squads could be listed. */
+  /** undefined: there is no valid project whose squads could be listed. */
   project: string | undefined;
   place: ProjectPlace | undefined;
   choices: Choices;

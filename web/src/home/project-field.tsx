@@ -5,7 +5,7 @@ import { projects } from "../api.ts";
 import { recentProjects } from "../settings.ts";
 import { nameOf, projectOf } from "../place.ts";
 
-/** Chooses the project: typed, picked from the known ones, or the one that the service was started in. */
+/** The field for the project: typed by the user, or picked from the known ones. */
 
 export const ProjectField = ({
   project,
@@ -19,7 +19,7 @@ export const ProjectField = ({
   const [text, setText] = useState(project ?? "");
   const field = useRef<HTMLInputElement>(null);
   useEffect(() => {
-    // Does not overwrite what the user is typing.
+    // Must not overwrite what the user is typing.
     if (document.activeElement !== field.current) setText(project ?? "");
   }, [project]);
   const take = (value: string) => {

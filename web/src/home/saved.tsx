@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { callOf } from "../../../src/protocol/task/saved-call.ts";
 import { savedRequestsOf, wordsOf } from "../api.ts";
 
-/** The requests that a project keeps, offered while one is being called. */
+/** The saved requests of a project, offered while the user types a call. */
 
 export const Saved = ({
   project,

@@ -8,7 +8,7 @@ import { nameOf } from "../place.ts";
 
 const Connect = lazy(() => import("../model/connect.tsx").then(({ Connect }) => ({ default: Connect })));
 
-/** The first screen of a new user: what works already, something to try, and how to get further. */
+/** The first screen of a new user: what works already, requests to try, and the next steps. */
 
 const forRules = [
   ["run the tests and report", "Runs the project's tests and reports the results."],
@@ -34,7 +34,7 @@ export const Welcome = ({ project, onTry }: { project: string | undefined; onTry
   const [offered, setOffered] = useState(false);
   if (data === undefined) return null;
   const rules = data.model.ref.startsWith("builtin/");
-  // Once it is there it stays, to say how it went.
+  // Once shown, the form stays, so that it can report the outcome.
   if (rules && !offered) setOffered(true);
   return (
     <section aria-label="First steps" className="flex flex-col gap-8">

@@ -6,7 +6,7 @@ import { given, ReasonField } from "../component/form/reason.tsx";
 import { FormDialog } from "../component/layout/form-dialog.tsx";
 import { say } from "../component/layout/toast.tsx";
 
-/** The dialogs to stop, merge and delete a Mission. */
+/** The dialogs to abort, merge and delete a Mission. */
 
 type Props = { mission: MissionStatus; open: boolean; onClose: () => void; onDone: () => void };
 

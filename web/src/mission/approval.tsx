@@ -4,8 +4,8 @@ import { Inline } from "../component/text/inline.tsx";
 import { Markdown } from "../component/text/markdown.tsx";
 
 /**
- * The plan that would be approved: each phase with what is true when it is done, and how that is seen. Where another
- * plan was approved before, what differs from that is marked.
+ * The plan that would be approved: each phase with its acceptance criteria. If another plan was approved before, the
+ * differences are marked.
  */
 
 type Change = NonNullable<MissionStatus["planChange"]>;
@@ -38,7 +38,7 @@ const Phase = ({
   </>
 );
 
-/** The fields as they were approved: what they are now stands above. */
+/** The fields as they were approved; the phase above shows their present values. */
 const Was = ({ was, titles }: { was: Words; titles: ReadonlyMap<string, string> }) => {
   const rows = [
     ["Title", was.title],

@@ -6,7 +6,7 @@ import { FormDialog } from "../component/layout/form-dialog.tsx";
 import { say } from "../component/layout/toast.tsx";
 import { tokens } from "../format.ts";
 
-/** The limits over a Mission and all its Tasks: what is used of each, and the dialog that sets or raises them. */
+/** The limits of a Mission and all its Tasks: how much of each is used, and the dialog that sets or raises them. */
 
 const limits = [
   ["maxCostUSD", "Cost (USD)"],
@@ -34,7 +34,7 @@ export const budgetOf = (amounts: Partial<Amounts>): Budget | null => {
   return given.length === 0 ? null : Object.fromEntries(given);
 };
 
-/** "$1.20 of $5.00, 12 of 60 min"; null: there is no limit. */
+/** For example "$1.20 of $5.00, 12 of 60 min"; null: there is no limit. */
 export const spentWords = ({ budget, budgetSpent }: Pick<MissionStatus, "budget" | "budgetSpent">): string | null => {
   const { maxCostUSD, maxTokens, maxSteps, maxMinutes } = budget ?? {};
   const words = [

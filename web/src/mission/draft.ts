@@ -1,14 +1,14 @@
 import type { MissionPhase, PlannedPhase } from "../../../src/protocol/mission/status.ts";
 
-/** A plan while a person changes it. */
+/** A plan while the user edits it. */
 
 export type Row = {
-  /** Of a new phase one that only the draft knows (`isNew`), until its title gives it another. */
+  /** A new phase has an id that only the draft knows (`isNew`), until it gets one from its title. */
   id: string;
   title: string;
   phase: string;
   objective: string;
-  /** One a line. */
+  /** One criterion per line. */
   acceptance: string;
   after: string[];
 };
@@ -16,7 +16,7 @@ export type Row = {
 const newMark = "new ";
 export const isNew = ({ id }: Row): boolean => id.startsWith(newMark);
 
-/** What has begun is not written over: its Task has read other words. */
+/** States in which a phase cannot be edited any more, because its Task has read the old text. */
 export const begun: ReadonlySet<MissionPhase["state"]> = new Set(["running", "producing", "done"]);
 
 export const rowsOf = (plan: readonly PlannedPhase[]): Row[] =>
@@ -29,7 +29,7 @@ export const rowsOf = (plan: readonly PlannedPhase[]): Row[] =>
     after: [...after],
   }));
 
-/** As it was kept in this tab; undefined: nothing was, or it cannot be read. */
+/** The draft that is kept in this tab; undefined: there is none, or it cannot be read. */
 export const rowsFrom = (text: string): Row[] | undefined => {
   try {
     return text === "" ? undefined : (JSON.parse(text) as Row[]);
@@ -44,7 +44,7 @@ export const withNew = (rows: readonly Row[]): Row[] => {
   return [...rows, { id, title: "", phase: "", objective: "", acceptance: "", after: [] }];
 };
 
-/** Nothing starts from what is gone. */
+/** Removes a row, also from the phases that begin after it. */
 export const without = (rows: readonly Row[], id: string): Row[] =>
   rows.flatMap((row) => (row.id === id ? [] : [{ ...row, after: row.after.filter((one) => one !== id) }]));
 
@@ -53,13 +53,13 @@ export const moved = (rows: readonly Row[], at: number, by: -1 | 1): Row[] => {
   return row === undefined || other === undefined ? [...rows] : rows.with(at, other).with(at + by, row);
 };
 
-/** The first that lacks what every phase has. */
+/** The first row that lacks a title or an objective. */
 export const unfinished = (rows: readonly Row[]): Row | undefined =>
   rows.find(({ title, objective }) => title.trim() === "" || objective.trim() === "");
 
 const longestID = 40;
 
-/** "Write the Schema" is `write-the-schema`. */
+/** The id for a title: "Write the Schema" becomes `write-the-schema`. */
 const slugOf = (title: string): string =>
   title
     .normalize("NFKD")
@@ -77,7 +77,10 @@ const freeID = (title: string, taken: ReadonlySet<string>): string => {
   }
 };
 
-/** The draft as the plan of a request. `plan`: what it was made from, whose words stay to the letter where they were left. */
+/**
+ * The draft as the plan of a request. `plan`: the plan it began with; texts that were not edited stay exactly as they
+ * were.
+ */
 export const phasesOf = (rows: readonly Row[], plan: readonly PlannedPhase[]) => {
   const known = new Map(plan.map((phase) => [phase.id, phase]));
   const taken = new Set([...known.keys(), ...rows.map(({ id }) => id)]);

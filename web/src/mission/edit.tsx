@@ -11,8 +11,8 @@ import type { whereOf } from "../place.ts";
 import { begun, isNew, moved, phasesOf, type Row, rowsFrom, rowsOf, unfinished, withNew, without } from "./draft.ts";
 
 /**
- * The plan as a form. What is written is kept in this tab until it is saved. The service records it as the person's, by
- * the rules that hold for the Mission's agent.
+ * The plan as a form. The draft is kept in this tab until it is saved. The service records the change as the user's,
+ * under the rules that apply to the Mission's agent.
  */
 
 const lockWords: Partial<Record<MissionPhase["state"], string>> = {
@@ -56,7 +56,7 @@ const Text = ({
   </Labelled>
 );
 
-/** What the phase starts from. */
+/** The phases that must be done before this one begins. */
 const After = ({ row, rows, onChange }: { row: Row; rows: readonly Row[]; onChange: (after: string[]) => void }) => {
   const others = rows.filter(({ id }) => id !== row.id);
   if (others.length === 0) return null;
@@ -226,7 +226,7 @@ export const EditPlan = ({
   onClose: () => void;
   onDone: () => void;
 }) => {
-  // Of when it was opened: whoever changes the plan says which one they had read.
+  // The plan when the dialog was opened: the service must know which revision the user had read.
   const [base, setBase] = useState({ plan: mission.plan, revision: mission.planRevision });
   const [kept, keep] = useDraft(`plan.${mission.sessionID}.${base.revision}`);
   const rows = rowsFrom(kept) ?? rowsOf(base.plan);

@@ -13,7 +13,7 @@ import { AbortDialog, MergeDialog, RemoveDialog } from "./actions.tsx";
 import { BudgetDialog, spentWords } from "./budget.tsx";
 import { isMergeable, missionState } from "./state.ts";
 
-/** What a Mission is, how it stands, and what can be done with it as a whole. */
+/** A Mission's title and state, and the actions on it as a whole. */
 
 const Fact = ({ label, children }: { label: string; children: React.ReactNode }) => (
   <div className="flex items-center gap-2">

@@ -15,15 +15,15 @@ import { Header } from "./header.tsx";
 import { Plan } from "./plan.tsx";
 import { missionState } from "./state.ts";
 
-/** One Mission: its conversation, its plan, and its total cost. */
+/** The screen of one Mission: its conversation, its plan, and its total cost. */
 
 export const MissionPage = () => {
   const { missionID } = useParams({ from: "/ui/mission/$missionID" });
   const { project } = useSearch({ from: "__root__" });
   const isNamed = project !== undefined && project !== allProjects;
   const known = useNamedProject();
-  // A link has its id alone: the service knows the project. The id may be in several: then the newest that was looked
-  // at.
+  // A link may contain only the Mission's id: then the service finds the project. If several projects have the id, it
+  // takes the project that the user looked at last.
   const { data: found, isPending } = useQuery({
     queryKey: ["mission", missionID],
     queryFn: ({ signal }) => ask(client.mission.get({ path: { missionID }, signal })),
@@ -59,7 +59,7 @@ const MissionScreen = ({ missionID, directory }: { missionID: string; directory:
     url: `/mission/${missionID}/events?${new URLSearchParams(where).toString()}`,
     last: mission?.lastEventID,
     onFacts: refresh,
-    // The events of its Tasks are on the Tasks' own pages.
+    // The events of its Tasks are shown on the Tasks' own pages.
     own: ({ taskID }) => taskID === undefined,
   });
   const read = useCallback(

@@ -21,7 +21,7 @@ import { Ago } from "../component/text/time.tsx";
 import { stateOf, stateWord } from "../format.ts";
 import { sharesOf } from "./state.ts";
 
-/** The plan: each phase with what it waits for, the squad that does it, and its Task. */
+/** The plan: each phase with what it waits for, its squad, and its Task. */
 
 const states: Record<MissionPhase["state"], { icon: LucideIcon; tone: string; words: string }> = {
   waiting: { icon: CircleDashed, tone: "text-faint", words: "Blocked by earlier phases" },
@@ -51,7 +51,7 @@ const TaskLine = ({ task, label }: { task: TaskSummary; label?: string }) => (
   </Link>
 );
 
-/** What a person has to say before the phase goes on. */
+/** What the phase waits for from a person. */
 const Waits = ({ wait: { kind, of, since } }: { wait: NonNullable<MissionPhase["waits"]> }) => (
   <span className="text-need">
     {`, waits for your ${kind === "question" ? "answer" : kind}${of === null ? "" : ` of the ${of}`}`}
@@ -73,7 +73,7 @@ const Phase = ({
   phase: MissionPhase;
   titles: ReadonlyMap<string, string>;
   tasks: ReadonlyMap<string, TaskSummary>;
-  /** Why a general squad does it; null where an earlier phase says the same. */
+  /** Why a general squad does the phase; null: an earlier phase has shown the same reason. */
   general: string | null;
 }) => {
   const { icon: Icon, tone, words } = states[phase.state];

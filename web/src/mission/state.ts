@@ -19,7 +19,7 @@ export const sharesOf = ({ plan, taskCounts }: Pick<MissionStatus, "plan" | "tas
   ];
 };
 
-/** Something may be on its branch that can be merged now; whether there is, the request decides. */
+/** Whether the Mission's branch may have something to merge now; the request decides whether there is. */
 export const isMergeable = ({ merge, landingBranch, state, stateReason, merged }: MissionStatus): boolean =>
   merge !== null &&
   landingBranch !== null &&
@@ -27,7 +27,7 @@ export const isMergeable = ({ merge, landingBranch, state, stateReason, merged }
   !["working", "waiting", "asking", "aborted"].includes(state) &&
   (state !== "done" || stateReason !== null);
 
-/** The state of a Mission in a word or two; what needs the user has a colour of its own. */
+/** The state of a Mission in a word or two; states that need the user have a colour of their own. */
 export const missionState = ({
   state,
   status,

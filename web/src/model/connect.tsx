@@ -6,7 +6,7 @@ import { ask, client, wordsOf } from "../api.ts";
 import { Labelled } from "../component/form/field.tsx";
 import { TestButton, TestResult, useTrial } from "./trial.tsx";
 
-/** Gives the service the key of a provider. The key leaves this form once, and no answer ever has it. */
+/** Gives the service the key of a provider. The form sends the key once, and no answer ever contains it. */
 
 const providers: Record<ModelKey["provider"], string> = {
   anthropic: "Anthropic",

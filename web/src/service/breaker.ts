@@ -3,7 +3,7 @@ import { clock } from "../format.ts";
 
 type Models = NonNullable<Awaited<ReturnType<typeof client.service.models>>["data"]>;
 
-/** Why a provider is not asked now, since when, and until when; undefined while it is. */
+/** Why a provider is not called now, since when and until when; undefined: it is called. */
 export const pausedWords = (breaker: Models["providers"][number]["breaker"]): string | undefined => {
   const { state, failures, since, retryAt } = breaker;
   if (state === "closed") return undefined;

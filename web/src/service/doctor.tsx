@@ -8,7 +8,9 @@ import { duration } from "../format.ts";
 import { pausedWords } from "./breaker.ts";
 import { Nodes } from "./nodes.tsx";
 
-/** Whether the running service is in order, as far as it knows; the command `doctor` examines the machine as well. */
+/**
+ * Whether the running service is in order, as far as it knows; the command `sortie doctor` also examines the machine.
+ */
 
 type Finding = { name: string; state: "good" | "weak" | "bad"; words: string; remedy?: string };
 

@@ -10,8 +10,8 @@ import { nameOf } from "../place.ts";
 import { useProject } from "../project.ts";
 
 /**
- * What a project requests for its Tasks, and whether it was granted. Granting is for the command line, on the machine
- * itself.
+ * What a project requests for its Tasks, and whether it was granted. Only the command line grants requests, on the
+ * service's machine.
  */
 
 const states: Record<ProjectGrant["state"], { icon: LucideIcon; tone: string; words: string; about: string }> = {

@@ -5,7 +5,7 @@ import { Failure, Missing, Waiting } from "../component/layout/empty.tsx";
 import { Screen } from "../component/layout/screen.tsx";
 import { Markdown } from "../component/text/markdown.tsx";
 
-/** A manual of the package. Messages of the service name it by this screen's path. */
+/** A manual of the package. The service's messages name it by this screen's path. */
 
 const files = import.meta.glob<string>(
   [
@@ -25,7 +25,7 @@ const loads = new Map(
   Object.entries(files).map(([path, load]) => [path.slice(path.lastIndexOf("/") + 1, -".md".length), load]),
 );
 
-/** Its links to other manuals lead to their screens; those to other files of the repository are words. */
+/** Makes links to other manuals lead to their screens; links to other files of the repository become plain words. */
 const linked = (text: string): string =>
   text.replaceAll(/\]\(([\w-]+)\.md(?:#[\w-]*)?\)/g, (whole, name: string) =>
     loads.has(name) ? `](${window.location.origin}/ui/manual/${name})` : whole,
@@ -51,7 +51,7 @@ export const Manual = () => {
         <Waiting lines={8} />
       ) : (
         <section aria-label="Manual">
-          {/* The headings within begin at the third level. */}
+          {/* The headings of the manual begin at the third level. */}
           <h2 className="sr-only">Manual</h2>
           <Markdown text={linked(text)} />
         </section>

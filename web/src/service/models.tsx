@@ -9,7 +9,7 @@ import { pausedWords } from "./breaker.ts";
 import { Connect } from "../model/connect.tsx";
 import { TestButton, TestResult, useTrial } from "../model/trial.tsx";
 
-/** Which model answers and why, and which others are available. For a key, only its origin is shown. */
+/** Which model is used and why, and which others are available. Of a key, only its source is shown. */
 
 type Known = NonNullable<Awaited<ReturnType<typeof client.service.models>>["data"]>;
 type Provider = Known["providers"][number];

@@ -3,7 +3,9 @@ import { Link } from "@tanstack/react-router";
 import { nodes } from "../api.ts";
 import { ago, bytes } from "../format.ts";
 
-/** The services that share the database, and the Tasks that none of them takes. Nothing, where there is one alone. */
+/**
+ * The nodes that share the database, and the Tasks that none of them takes. Shows nothing when there is only one node.
+ */
 
 const tones = {
   up: "text-done",

@@ -9,7 +9,7 @@ import { useProject } from "../project.ts";
 import { cost, count, tokens } from "../format.ts";
 import { nameOf } from "../place.ts";
 
-/** What the Tasks of a project have used, summed over their own records. */
+/** The usage of a project's Tasks, summed over their records. */
 
 const most = 2000;
 
@@ -52,7 +52,7 @@ const sumOf = (name: string, tasks: readonly TaskSummary[]): Sum =>
     { name, tasks: 0, calls: 0, input: 0, output: 0, cached: 0, costUSD: 0, unknown: 0 },
   );
 
-/** A sum with unknown parts says so. */
+/** The cost of a sum; it says so when parts of it are unknown. */
 const Money = ({ sum: { costUSD, unknown, calls, tasks } }: { sum: Sum }) => {
   if (unknown === tasks && tasks > 0) return <>unknown</>;
   return (
@@ -65,7 +65,7 @@ const Money = ({ sum: { costUSD, unknown, calls, tasks } }: { sum: Sum }) => {
   );
 };
 
-/** Columns that are hidden on a small screen. */
+/** Columns that small screens hide. */
 const minor = new Set(["Calls", "Output"]);
 
 const Table = ({ label, sums }: { label: string; sums: readonly Sum[] }) => {

@@ -12,7 +12,7 @@ import { nameOf } from "../place.ts";
 import { type Theme, useTheme } from "../settings.ts";
 import { screens } from "./screens.ts";
 
-/** What the palette goes to and does. */
+/** The commands of the palette: screens to go to, and actions. */
 
 export type Command = { id: string; words: string; hint: string; icon: LucideIcon | TaskSummary; run: () => void };
 type Pages<T> = { pages: T[][] };
@@ -24,14 +24,14 @@ const themes: readonly (readonly [Theme, string, LucideIcon])[] = [
   ["system", "System theme", Monitor],
 ];
 
-/** Projects that are searched, and Tasks of each. */
+/** How many projects are searched, and how many Tasks of each are found. */
 const mostProjects = 12;
 const perProject = 6;
-/** Asks that can be answered from here, the oldest first. */
+/** How many asks can be answered from the palette, oldest first. */
 const mostAsks = 4;
 const leastLetters = 2;
 
-/** The Tasks of every known project that have these words. */
+/** The Tasks of all known projects that contain these words. */
 const useFound = (text: string): TaskSummary[] => {
   const wanted = text.trim();
   const { data: known } = useQuery(projects);
@@ -55,7 +55,7 @@ const useFound = (text: string): TaskSummary[] => {
   return data ?? [];
 };
 
-/** What can be done about what the service asks, with the answers that it proposes. */
+/** The commands that answer an ask with the answers that it proposes. */
 const answers = ({ id, kind, prompt, options, taskID, missionID, directory, title }: Pending): Command[] => {
   const send = async (answer: { decision: "allow" | "deny" } | { answer: string }): Promise<void> => {
     const body = { ...answer, source: "web" };
@@ -63,7 +63,7 @@ const answers = ({ id, kind, prompt, options, taskID, missionID, directory, titl
     else if (missionID !== null)
       await ask(client.mission.answer({ path: { missionID, askID: id }, query: { directory }, body }));
   };
-  // What is approved is looked at first, on its page.
+  // An approval must be read on its page before it is answered.
   if (kind === "approval") return [];
   const given = kind === "permission" ? (["allow", "deny"] as const) : options.slice(0, 4);
   return given.map((option) => ({
@@ -80,7 +80,7 @@ const answers = ({ id, kind, prompt, options, taskID, missionID, directory, titl
   }));
 };
 
-/** What can be done about the Task that is open. */
+/** The commands for the Task that is open. */
 const useHere = (): Command[] => {
   const navigate = useNavigate();
   const queries = useQueryClient();

@@ -7,22 +7,22 @@ import { nameOf } from "../place.ts";
 import { declineNotices, hasDeclinedNotices } from "../settings.ts";
 
 /**
- * Questions as notifications of the browser, for whoever does not look at the page. It is asked whether they are wanted
- * when there is a first question, never before.
+ * Browser notifications about asks, for users who are not looking at the page. The page offers them when the first ask
+ * appears, never before.
  */
 
 type Ask = Overview["pending"][number];
 
-/** Asks that were seen on the page or told, so that each is told once in this tab. */
+/** Asks that the user has seen on the page or been notified of, so that this tab notifies once of each. */
 const known = new Set<string>();
 
-/** The browser allows it on this computer's own address and over HTTPS. */
+/** Browsers allow notifications on the computer's own address and over HTTPS only. */
 const able = typeof Notification !== "undefined" && window.isSecureContext;
 
 const tell = (ask: Ask, open: () => void): void => {
   const note = new Notification(ask.title, {
     body: `${nameOf(ask.directory)}: ${ask.prompt}`,
-    // Of several tabs the browser shows one.
+    // Of the notifications of several tabs, the browser shows one.
     tag: ask.id,
   });
   note.addEventListener("click", () => {

@@ -5,7 +5,7 @@ import { StateIcon } from "../component/text/state.tsx";
 import { stateOf } from "../format.ts";
 import { type Command, useCommands } from "./commands.ts";
 
-/** Everything that the page goes to and does, by its first letters. */
+/** The palette: finds every screen and action of the page by its first letters. */
 
 const shown = 12;
 
@@ -45,7 +45,7 @@ const Commands = ({ onClose }: { onClose: () => void }) => {
       <div className="flex items-center gap-3 border-b border-line px-4">
         <Search size={18} aria-hidden="true" className="shrink-0 text-faint" />
         <input
-          // The dialog was opened to write here.
+          // The dialog was opened to type here.
           // oxlint-disable-next-line jsx-a11y/no-autofocus
           autoFocus
           role="combobox"

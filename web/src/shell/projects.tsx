@@ -8,13 +8,13 @@ import { allProjects, mayBeKept, nameOf } from "../place.ts";
 import { recentProjects } from "../settings.ts";
 import { setWaiting } from "../title.ts";
 
-/** The projects with how many Tasks need the user and run in each; all of them first. */
+/** The projects, each with the number of its Tasks that need the user and that run; "All projects" comes first. */
 
-/** How many are shown at first. */
+/** How many projects are shown at first. */
 const shown = 6;
 /**
- * Screens without a stream of all projects ask this often, in milliseconds; a tab in the background, too, whose title
- * tells.
+ * How often the numbers are polled, in milliseconds, because most screens have no stream of all projects. A tab in the
+ * background polls too, because its title shows a number.
  */
 const everyMs = 10_000;
 
@@ -43,7 +43,7 @@ const none: Counts = { needsYou: 0, running: 0 };
 const look =
   "flex min-h-8 items-center gap-3 rounded-lg px-3 py-1 text-soft transition-colors hover:bg-hover hover:text-ink data-[current=true]:bg-hover data-[current=true]:font-medium data-[current=true]:text-ink";
 
-/** One project. Where the service keeps a repository of its own, it goes by the address. */
+/** One project. A directory in which the service keeps a repository is shown with the repository's address. */
 const Row = ({
   path,
   current,
@@ -85,7 +85,7 @@ export const Projects = ({ onGo }: { onGo?: () => void }) => {
   useEffect(() => setWaiting(counted?.total.needsYou ?? 0), [counted]);
   const counts = new Map(counted?.projects.map((each) => [each.directory, each]));
   const current = project ?? recentProjects()[0];
-  // Whoever is waited for stands first; then by last use.
+  // Projects that need the user come first, then the others by their last use.
   const busy = [...counts.values()].filter(({ needsYou }) => needsYou > 0).map(({ directory }) => directory);
   const found = [...new Set([...busy, ...(known ?? []).map(({ directory }) => directory), ...counts.keys()])];
   const paths = all ? found : found.slice(0, shown);

@@ -3,12 +3,16 @@ import { useEffect } from "react";
 import { say } from "../component/layout/toast.tsx";
 
 /**
- * The session of a browser that logged in by the service's form; one that was given the credentials otherwise has none.
+ * The session of a browser that logged in with the service's form. A browser that got the credentials in another way
+ * has no session.
  */
 
 const lookMs = 15_000;
 
-/** The mark beside the session's own cookie, which no script can read. It goes a little before that one. */
+/**
+ * Whether the cookie that marks a session is set. Scripts cannot read the session's own cookie; this one expires a
+ * little earlier.
+ */
 const isMarked = (): boolean => document.cookie.split("; ").includes(`sortie${window.location.port}-in=1`);
 
 const begun = isMarked();
@@ -16,7 +20,7 @@ const begun = isMarked();
 export const LogOutButton = () => {
   useEffect(() => {
     if (!begun) return undefined;
-    // The form comes instead of the page, before a request would make the browser ask for credentials by itself.
+    // Shows the log-in form in time, before a request would make the browser ask for credentials by itself.
     const timer = setInterval(() => {
       if (!isMarked()) window.location.reload();
     }, lookMs);

@@ -19,11 +19,11 @@ const Notices = lazy(() => import("./notices.tsx").then(({ Notices }) => ({ defa
 
 const loadPalette = () => import("./palette.tsx").then(({ Palette }) => ({ default: Palette }));
 const Palette = lazy(loadPalette);
-/** After the first look: who opens it types at once. */
+/** The palette is loaded after the first rendering, because a user who opens it types at once. */
 const palettePauseMs = 300;
 const Help = lazy(() => import("./help.tsx").then(({ Help }) => ({ default: Help })));
 
-/** Not loaded before there is something to tell. */
+/** The notifications, which are not loaded before there is an ask. */
 const WhereNeeded = () => {
   const { data } = useQuery(overview);
   const asks = data?.pending ?? [];

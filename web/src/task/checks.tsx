@@ -13,7 +13,7 @@ import { duration, short } from "../format.ts";
 import type { Log } from "./conversation/log.ts";
 import { Artifacts } from "./result/artifacts.tsx";
 
-/** The checks: what each ran, its output, and pictures from before and after the work. */
+/** The checks: what each of them ran, its output, and pictures from before and after the work. */
 
 /** What a check examines. */
 const aboutOf = (spec: CheckSpec): string => {
@@ -87,7 +87,7 @@ const Check = ({
 }) => {
   const red = check.state === "failed" || check.state === "error";
   const run = `${check.round} ${check.state}`;
-  /** What the reader chose counts for the run that they saw: one that turns red later opens. */
+  /** The reader's choice applies to the run that they saw: a check that turns red in a later run opens again. */
   const [chosen, setChosen] = useState<{ run: string; open: boolean }>();
   const open = chosen?.run === run ? chosen.open : red;
   const ran = check.durationMs !== null;
@@ -195,7 +195,7 @@ export const Checks = ({ board, log }: { board: TaskBoard; log: Log }) => {
             />
           ))}
         </ul>
-        {/* The result of an ended one has them. */}
+        {/* An ended Task shows them on its result. */}
         {active && <Artifacts taskID={taskID} artifacts={others} />}
       </div>
     </div>

@@ -84,7 +84,7 @@ export const Events = ({ log }: { log: Log }) => {
       return next;
     });
   }, []);
-  // Opening or closing a row changes its height, which is cached.
+  // Opening or closing a row changes its height, which the virtualizer caches.
   useEffect(() => rows.measure(), [opened, rows]);
   return (
     <div className="flex h-full min-h-0 flex-col">
@@ -132,7 +132,7 @@ export const Events = ({ log }: { log: Log }) => {
               <div
                 key={key}
                 data-index={index}
-                // Only an open row has to be measured.
+                // Closed rows have a fixed height, so only open rows are measured.
                 {...(open ? { ref: rows.measureElement } : {})}
                 className="absolute inset-x-0 border-b border-line"
                 style={{ transform: `translateY(${start}px)`, ...(open ? {} : { height }) }}

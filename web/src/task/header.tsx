@@ -56,13 +56,13 @@ const Trouble = ({ task: { error = "", errorInfo, lifecycleStatus } }: { task: T
   );
 };
 
-/** `told`: the screen below tells how it ended, and where the result is. */
+/** `told`: the screen below already says how the Task ended and where its result is. */
 export const Header = ({ board, log, told }: { board: TaskBoard; log: Log; told: boolean }) => {
   const { task, git, usage } = board;
   const [cancelling, setCancelling] = useState(false);
   const active = task.lifecycleStatus === "active";
   const navigate = useNavigate();
-  // The palette asks for it by the address.
+  // The command palette opens the dialog with the URL's hash.
   const hash = useLocation({ select: (location) => location.hash });
   useEffect(() => {
     if (hash !== "cancel") return;

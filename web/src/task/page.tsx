@@ -19,7 +19,7 @@ import { Result } from "./result/result.tsx";
 import { Slices } from "./slices.tsx";
 import { TabBar, TabPanel } from "./tabs.tsx";
 
-/** One Task: first its board, then the events that follow it. */
+/** The screen of one Task: it loads the board first, and then follows the events after it. */
 
 const sent = {
   steered: "Sent; the agent reads it at its next step",
@@ -59,7 +59,7 @@ const TaskScreen = ({ taskID }: { taskID: string }) => {
     [taskID],
   );
   const ended = board !== undefined && board.task.lifecycleStatus !== "active";
-  // An ended Task opens on its result; whoever chose another tab stays there.
+  // An ended Task opens on its result; a tab that the user chose stays open.
   const first: Tab = ended && search.session === undefined ? "result" : "conversation";
   const tab = search.tab === undefined || (search.tab === "result" && !ended) ? first : search.tab;
   const go = (next: Tab, session?: string) =>
@@ -114,7 +114,7 @@ const TaskScreen = ({ taskID }: { taskID: string }) => {
       </p>
       <Header board={board} log={log} told={tab === "result"} />
       <div className="flex min-h-0 flex-1 flex-col xl:flex-row">
-        {/* The result tells what one slice came to. */}
+        {/* For a single slice, the result already shows its outcome. */}
         {(tab !== "result" || task.goals.length > 1) && (
           <Slices task={task} folded={tab === "changes" || tab === "topology"} />
         )}

@@ -5,11 +5,11 @@ import { Aside } from "../component/layout/aside.tsx";
 import { Inline } from "../component/text/inline.tsx";
 import { count, short } from "../format.ts";
 
-/** The slices: what agents claim, what evidence there is, and what the service decided, kept apart. */
+/** The slices: what agents claim, the evidence, and the service's decision, kept apart. */
 
 type Stand = "accepted" | "dropped" | "running" | "finished" | "waiting";
 
-/** The objective without code blocks, which are in the conversation. */
+/** The objective without its code blocks, which the conversation shows. */
 const wordsIn = (objective: string): string =>
   objective.replaceAll(/^(`{3,}|~{3,}).*?^\1.*?$|^(`{3,}|~{3,})[^]*$/gms, "").trim();
 
@@ -26,7 +26,7 @@ const stands: Record<Stand, { icon: LucideIcon; tone: string; words: string }> =
 
 const Stale = () => <span className="rounded bg-need-tint px-1 text-xs text-need">stale</span>;
 
-/** A proof by contrast says at a glance what it came to. */
+/** The colour of a proof by contrast shows its result. */
 const toneOf = ({ contrast }: Goal["evidence"][number]): string =>
   contrast === null
     ? "text-faint"
@@ -135,10 +135,10 @@ const Slice = ({ goal, alone }: { goal: Goal; alone: boolean }) => {
   );
 };
 
-/** How many are shown at first; a plan of hundreds is opened on request. */
+/** How many slices are shown at first; a plan may have hundreds, so the others appear on request. */
 const shown = 40;
 
-/** `folded`: what stands beside them needs the width. */
+/** `folded`: the content beside them needs the width. */
 export const Slices = ({ task, folded }: { task: TaskStatus; folded: boolean }) => {
   const { goals } = task;
   const [all, setAll] = useState(false);

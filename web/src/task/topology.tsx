@@ -4,17 +4,17 @@ import { useNow } from "../component/text/time.tsx";
 import { clock, costWords, duration, tokens } from "../format.ts";
 import type { Log } from "./conversation/log.ts";
 
-/** Who worked from when to when, below who called it. A press opens the conversation of that session. */
+/** The sessions with their times, each below the one that called it. A click opens the session's conversation. */
 
 type Session = Graph["nodes"][number];
 type Row = { session: Session; depth: number; by: string };
 
 const words: Record<Session["state"], string> = { running: "running", idle: "waiting", ended: "ended" };
 
-/** Deeper ones stand under each other. */
+/** Sessions below this depth are not indented any further. */
 const deepest = 5;
 
-/** The tool by which each session was called. */
+/** The tool of each call, by the call's id. */
 const callers = (log: Log): ReadonlyMap<string, string> =>
   new Map(
     log

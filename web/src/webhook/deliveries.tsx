@@ -7,7 +7,7 @@ import { Ago } from "../component/text/time.tsx";
 import { say } from "../component/layout/toast.tsx";
 import { count, duration, type State } from "../format.ts";
 
-/** The deliveries: made, pending and failed. */
+/** The deliveries: successful, pending and failed. */
 
 type Delivery = NonNullable<Awaited<ReturnType<typeof client.webhook.deliveries>>["data"]>["deliveries"][number];
 
@@ -30,7 +30,7 @@ export const deliveriesOf = (state: "dead" | undefined) => ({
   refetchInterval: 5_000,
 });
 
-/** The outcome of the last attempt, in a line. */
+/** The outcome of the last attempt, on one line. */
 export const lastWords = ({ last, attempts }: Delivery): string =>
   last === null
     ? "not tried yet"

@@ -15,7 +15,7 @@ import { nameOf } from "../place.ts";
 import { Create } from "./create.tsx";
 import { Deliveries, deliveriesOf, lastWords } from "./deliveries.tsx";
 
-/** The webhooks: who is notified of Tasks and Missions, whether that works, and what could not be delivered. */
+/** The webhooks: who is notified of Tasks and Missions, whether it works, and which deliveries failed. */
 
 type Webhook = NonNullable<Awaited<ReturnType<typeof client.webhook.list>>["data"]>[number];
 

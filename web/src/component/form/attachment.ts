@@ -1,4 +1,4 @@
-/** A file of the user's, as a request carries it. */
+/** A file that the user attached, in the form that a request sends. */
 export type Attached = { filename: string; mime: string; data: string; bytes: number };
 
 const read = (file: File): Promise<Attached> =>

@@ -2,7 +2,7 @@ import { Paperclip, X } from "lucide-react";
 import { bytes } from "../../format.ts";
 import { type Attached, readFiles } from "./attachment.ts";
 
-/** The files of a request or message: choosing them, and the list of chosen ones. */
+/** The attached files of a request or message: a button to choose them, and their list. */
 
 const most = 16;
 

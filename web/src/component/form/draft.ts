@@ -1,6 +1,6 @@
 import { useState } from "react";
 
-/** A text that is being written: kept in this tab until it is sent, so that a reload loses nothing. */
+/** A text that the user is writing, kept in this tab until it is sent, so that a reload loses nothing. */
 
 const nameOf = (name: string): string => `sortie.draft.${name}`;
 

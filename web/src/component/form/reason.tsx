@@ -1,6 +1,6 @@
 import { Labelled } from "./field.tsx";
 
-/** Why something is stopped, in free words; none has to be given. */
+/** An optional field for the reason why the user stops something. */
 export const ReasonField = ({
   label,
   value,
@@ -24,5 +24,5 @@ export const ReasonField = ({
   </Labelled>
 );
 
-/** For the body of a request: absent where nothing was written. */
+/** The reason as part of a request body; absent if the user gave none. */
 export const given = (reason: string): { reason?: string } => (reason.trim() === "" ? {} : { reason: reason.trim() });

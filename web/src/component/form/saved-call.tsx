@@ -4,20 +4,20 @@ import { callOf, expand } from "../../../../src/protocol/task/saved-call.ts";
 import { ask, client, savedRequestsOf, wordsOf } from "../../api.ts";
 import { isAddress } from "../../place.ts";
 
-/** The call of a request that a project keeps: what it stands for is put in its place when it is sent. */
+/** Calls of a project's saved requests: a call is replaced by the saved request when it is sent. */
 
-/** How long a list that does not come is waited for. */
+/** How long to wait for the list of saved requests. */
 const waitMs = 10_000;
 
 type Call =
   | { state: "reading" }
-  /** Nobody knows what it stands for. The user may still mean the text itself. */
+  /** The list could not be read, so the meaning of the call is unknown. The user may still send the text as it is. */
   | { state: "unread"; why: string }
   | { state: "unknown"; why: string };
 
 /**
- * `send` is given what a text stands for, once. The list is read for it: what the page has may be of an hour ago, or
- * may not have come yet. A text or a project that changes meanwhile is not sent.
+ * Calls `send` once with the request that a text stands for. The list of saved requests is read again for each call,
+ * because the page's copy may be old or not loaded yet. If the text or the project changes meanwhile, nothing is sent.
  */
 export const useCall = (project: string | undefined, request: string, send: (request: string) => void) => {
   const queries = useQueryClient();
@@ -58,7 +58,7 @@ export const useCall = (project: string | undefined, request: string, send: (req
 
   return {
     call,
-    /** Takes a text that calls none as it stands. */
+    /** Sends a text that is not a call as it is; otherwise looks up the saved request first. */
     resolve: () => {
       if (project === undefined || callOf(request) === undefined) send(request);
       else if (!isAddress(project)) void read(project);

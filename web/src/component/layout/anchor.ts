@@ -4,9 +4,7 @@ import { useEffect, useState } from "react";
 /** How long an element may take, in milliseconds, to grow to the height of its rows. */
 const patienceMs = 1500;
 
-/**
- * For the virtualizer's `anchorTo`: "end" only while older rows may arrive, because it makes measuring each row slower.
- */
+/** The virtualizer's `anchorTo`: "end" only while older rows may arrive, because it makes measuring rows slower. */
 export const useAnchorTo = (loading: boolean): "start" | "end" => {
   const [held, setHeld] = useState(loading);
   useEffect(() => {
@@ -29,7 +27,7 @@ export const useAnchor = (rows: Virtualizer<HTMLDivElement, Element>, first: num
     let frame = 0;
     const tell = () => {
       const { scrollElement: element, scrollOffset: offset } = rows;
-      // The user has scrolled in the meantime.
+      // Stop: the user has scrolled in the meantime.
       if (element === null || offset === null || element.scrollTop !== last) return;
       if (Math.abs(element.scrollTop - offset) > 1) element.scrollTop = offset;
       last = element.scrollTop;

@@ -4,7 +4,7 @@ import { type ReactNode, useEffect, useState } from "react";
 /**
  * A side panel of a Task or Mission: a column on wide screens, otherwise a line that opens in place of the main
  * content. The element after it hides itself with `max-xl:peer-data-[open=true]:hidden`. `folded`: on wide screens it
- * is a rail until somebody opens it, because what stands beside it needs the width.
+ * is a narrow rail until the user opens it, because the content beside it needs the width.
  */
 export const Aside = ({
   label,

@@ -15,7 +15,7 @@ export const Dialog = ({
   title: string;
   children: ReactNode;
   wide?: boolean;
-  /** The title is for screen readers only. */
+  /** Only screen readers get the title. */
   bare?: boolean;
 }) => {
   const dialog = useRef<HTMLDialogElement>(null);
@@ -32,7 +32,7 @@ export const Dialog = ({
       aria-labelledby={heading}
       onClose={onClose}
       onMouseDown={(event) => {
-        // The content fills the dialog, so a press on the dialog element itself is one on the backdrop.
+        // The content fills the dialog, so a press on the dialog element itself is a press on the backdrop.
         if (event.target === dialog.current) onClose();
       }}
       className={`fixed inset-x-0 top-[12vh] mx-auto my-0 max-h-[76vh] w-[calc(100vw-24px)] overflow-auto rounded-2xl border border-line bg-card p-0 shadow-float open:animate-rise ${wide ? "max-w-2xl" : "max-w-lg"}`}

@@ -3,7 +3,7 @@ import { CircleHelp, type LucideIcon } from "lucide-react";
 import type { ReactNode } from "react";
 import { Refused, wordsOf } from "../../api.ts";
 
-/** A placeholder where there is nothing yet, with what the user can do about it. */
+/** A placeholder for missing content, with what the user can do about it. */
 export const Empty = ({
   title,
   first = false,
@@ -49,7 +49,7 @@ export const Failure = ({ words, onRetry }: { words: string; onRetry?: () => voi
   </div>
 );
 
-/** A screen whose subject cannot be read; where it does not exist, trying again is of no use. */
+/** A screen whose subject cannot be read. It offers no retry if the subject does not exist. */
 export const Gone = ({ what, error, onRetry }: { what: string; error: Error; onRetry: () => void }) =>
   error instanceof Refused && error.body.status === 404 ? (
     <Empty first icon={CircleHelp} title={`${what} not found`}>

@@ -3,7 +3,7 @@ import type { ReactNode } from "react";
 import { wordsOf } from "../../api.ts";
 import { Dialog } from "./dialog.tsx";
 
-/** A dialog that does one thing: it closes when that is done, and says why where the service refuses. */
+/** A dialog for one action: it closes when the action succeeds, and shows the reason when the service refuses. */
 export const FormDialog = ({
   title,
   keep,

@@ -2,7 +2,7 @@ import { Ellipsis } from "lucide-react";
 import { DropdownMenu } from "radix-ui";
 import type { ReactNode } from "react";
 
-/** The menu behind the three dots: what can be done besides the buttons. */
+/** The menu behind the three dots: actions that have no button. */
 
 const look = "cursor-pointer rounded-md px-3 py-1 outline-none data-[highlighted]:bg-hover data-[disabled]:opacity-50";
 
@@ -42,7 +42,7 @@ export const MenuItem = ({
 
 export const MenuLine = () => <DropdownMenu.Separator className="my-1 h-px bg-line" />;
 
-/** One of several, the present one marked. */
+/** A choice between several values; the present one is marked. */
 export const MenuChoice = <T extends string>({
   label,
   value,

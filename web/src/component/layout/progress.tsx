@@ -1,4 +1,4 @@
-/** A bar divided into coloured parts, with the same in words for screen readers. */
+/** A bar divided into coloured parts, which screen readers get in words. */
 export type Share = { words: string; count: number; tone: string };
 
 export const Progress = ({ label, shares }: { label: string; shares: readonly Share[] }) => {

@@ -2,7 +2,7 @@ import { useRef } from "react";
 import { Labelled } from "../form/field.tsx";
 import { FormDialog } from "./form-dialog.tsx";
 
-/** Asks for another title; an empty one is not sent. */
+/** Asks for a new title; an empty one is not sent. */
 export const RenameDialog = ({
   what,
   title,

@@ -1,6 +1,6 @@
 import { useSyncExternalStore } from "react";
 
-/** One line that confirms what was just done, also announced to screen readers. */
+/** One line that confirms the last action, also announced to screen readers. */
 let text = "";
 let timer: ReturnType<typeof setTimeout> | undefined;
 const listeners = new Set<() => void>();

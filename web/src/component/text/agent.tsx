@@ -1,4 +1,4 @@
-/** Each agent has a colour, the same wherever it is named. The colour only helps: its name always stands beside it. */
+/** Each agent has the same colour everywhere. The colour only helps: the agent's name is always beside it. */
 
 const dots = ["bg-agent-1", "bg-agent-2", "bg-agent-3", "bg-agent-4", "bg-agent-5", "bg-agent-6"] as const;
 
@@ -9,7 +9,7 @@ const known = new Map<string, (typeof dots)[number]>([
   ["explorer", "bg-agent-4"],
 ]);
 
-/** The class of its background. */
+/** The class for an agent's background colour. */
 export const agentTone = (agent: string): (typeof dots)[number] => {
   const kept = known.get(agent);
   if (kept !== undefined) return kept;

@@ -1,6 +1,6 @@
-/** A text in which the lines of a diff, if there is one, are coloured. */
+/** A text with the lines of a diff coloured, if it contains one. */
 
-/** Texts with more lines stay plain, because each line is an element. */
+/** Texts with more lines are not coloured, because each line is an element. */
 const most = 2000;
 
 const toneOf = (line: string): string => {

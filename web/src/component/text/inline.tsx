@@ -1,4 +1,4 @@
-/** A line of the service's own text, in which code is between backticks and manuals are named by their path. */
+/** A line of the service's own text, in which backticks mark code and manuals are named by their path. */
 export const Inline = ({ text }: { text: string }) => (
   <>
     {text.split(/(`[^`\n]+`|(?<![\w./-])\/ui\/manual\/[a-z]+)/).map((part, index) =>

@@ -2,12 +2,12 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { ArrowDownToLine, Bug, Download, Search, WrapText } from "lucide-react";
 import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
 
-/** The log of a command: it opens where it failed, is searched, wrapped and downloaded. */
+/** The log of a command: it opens at the failing line, and can be searched, wrapped and downloaded. */
 
 const lineHeight = 19;
-/** Up to so many lines all are there, so that the browser's own search finds them. */
+/** Up to this many lines are all rendered, so that the browser's own search finds them. */
 const mostWhole = 5000;
-/** Longer lines are cut, because one of megabytes would be rendered as a whole. */
+/** Longer lines are cut, because a line of megabytes would be rendered as a whole. */
 const longest = 4000;
 
 type Mark = { at: number; failed: boolean } | undefined;
@@ -59,9 +59,9 @@ export const LogView = ({
 }: {
   text: string;
   label: string;
-  /** Where the whole log is. */
+  /** The URL of the whole log. */
   href: string;
-  /** Index of the line that says what failed; -1: it opens at its end, undefined: at its beginning. */
+  /** Index of the line that says what failed. -1: the log opens at its end; undefined: at its beginning. */
   failedAt: number | undefined;
 }) => {
   const lines = useMemo(() => text.replace(/\n$/, "").split("\n"), [text]);
@@ -96,7 +96,7 @@ export const LogView = ({
     if (failedAt === undefined) return;
     if (failedAt < 0) show(lines.length - 1);
     else go(failedAt, true);
-    // Once, when it opens; afterwards the reader is where they went.
+    // Only when the log opens; afterwards the reader's position stays.
   }, []);
 
   const found = mark === undefined || mark.failed ? -1 : matches.indexOf(mark.at);

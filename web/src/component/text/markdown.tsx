@@ -2,7 +2,7 @@ import { lexer, type Token, type Tokens } from "marked";
 import { Fragment, memo, type ReactNode } from "react";
 
 /**
- * Markdown of agents, which may contain anything. It is rendered with our own elements, never as an HTML string: HTML
+ * Renders Markdown of agents, which may contain anything. It uses the page's own elements, never a string of HTML: HTML
  * in it is shown as text, external images become links, and links lead to web and mail addresses only.
  */
 
@@ -19,7 +19,7 @@ const Anchor = ({ href, children }: { href: string; children: ReactNode }) => {
   );
 };
 
-/** The lexer escapes plain text, and React would escape it a second time. */
+/** Undoes the lexer's escapes, because React escapes the text as well. */
 const plain = (text: string): string =>
   text.replaceAll(
     /&(amp|lt|gt|quot|#39);/g,

@@ -10,8 +10,8 @@ const placeIn = ({ kind }: NonNullable<TaskSummary["now"]>, queue: TaskSummary["
 };
 
 /**
- * What is being done or waited for, for how long, and how much there is of it by now; in amber when it takes far longer
- * than usual. A question is shown where it can be answered.
+ * What a Task does or waits for now, for how long, and its amount so far; in amber when it takes much longer than
+ * usual. Questions are left out, because they are shown where the user answers them.
  */
 export const NowLine = ({ now, queue }: Pick<TaskSummary, "now" | "queue">) => {
   const present = useNow(now !== null);

@@ -12,7 +12,7 @@ import {
 import type { CheckState, TaskSummary } from "../../../../src/protocol/task/status.ts";
 import { type State, stateOf, stateWord } from "../../format.ts";
 
-/** A state as icon, word and colour together; nothing is conveyed by colour alone. */
+/** A state as icon, word and colour; nothing is conveyed by colour alone. */
 
 const icons: Record<State, LucideIcon> = {
   need: Hand,
@@ -72,7 +72,7 @@ const checks: Record<CheckWord, { icon: LucideIcon; tone: string; word: string }
 
 export const checkWord = (state: CheckWord): string => checks[state].word;
 
-/** `counts`: false where a red check decides nothing. */
+/** `counts`: false for a check that decides nothing, even when it is red. */
 export const CheckIcon = ({
   state,
   counts = true,

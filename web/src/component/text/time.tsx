@@ -27,7 +27,7 @@ export const useNow = (ticks = true): number => {
   return Math.max(ticked, mounted);
 };
 
-/** How long something took, or has taken so far. */
+/** How long something took or, without an end, has taken so far. */
 export const Elapsed = ({ from, to }: { from: string | null; to: string | null }) => {
   const present = useNow(to === null && from !== null);
   if (from === null) return <span>not started</span>;
@@ -49,7 +49,7 @@ export const Ago = ({ at }: { at: string | number }) => {
   );
 };
 
-/** Follows a value once it has not changed for `ms` milliseconds. */
+/** The value as it was when it last stayed unchanged for `ms` milliseconds. */
 export const useLate = <T,>(value: T, ms: number): T => {
   const [late, setLate] = useState(value);
   useEffect(() => {

@@ -5,7 +5,7 @@ import { ask, client } from "../../api.ts";
 import { FormDialog } from "../../component/layout/form-dialog.tsx";
 import { say } from "../../component/layout/toast.tsx";
 
-/** The dialogs that try a Task again, take back what it landed, and delete it. */
+/** The dialogs to retry a Task, to revert what it landed, and to delete it. */
 
 type Props = { task: TaskStatus; open: boolean; onClose: () => void };
 

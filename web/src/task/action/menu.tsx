@@ -14,7 +14,7 @@ const curlOf = ({ taskID }: { taskID: string }): string => `curl -sN ${window.lo
 
 type Opened = "rename" | "retry" | "revert" | "remove";
 
-/** What can be done with a Task besides a cancel. */
+/** The actions on a Task other than cancelling it. */
 export const More = ({ board }: { board: TaskBoard }) => {
   const { task } = board;
   const [opened, setOpened] = useState<Opened | undefined>();

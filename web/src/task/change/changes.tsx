@@ -22,7 +22,7 @@ import { patchesOf } from "./turn-diff.ts";
 import { markOf, useViewed } from "./viewed.ts";
 
 /**
- * What changed: by the whole Task, in one turn, or between two commits; with comments that go to the Task as one
+ * The changes of the whole Task, of one turn, or between two commits, with comments that are sent to the Task as one
  * message.
  */
 
@@ -31,7 +31,7 @@ const layouts = [
   ["split", "Split", Columns2],
 ] as const;
 
-/** Two columns of a hundred characters, with all that stands beside them. */
+/** Wide enough for two columns of a hundred characters, with everything beside them. */
 const wideEnough = "(min-width: 100rem)";
 
 const Layout = ({ view, onView }: { view: ViewType; onView: (view: ViewType) => void }) => (

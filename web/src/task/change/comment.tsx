@@ -2,7 +2,7 @@ import { MessageSquare } from "lucide-react";
 import { useState } from "react";
 import type { Comment } from "./review.ts";
 
-/** A comment below the line that it is about: as it is written, and as it stands until it is sent. */
+/** A comment below the line that it is about, while it is written and until it is sent. */
 
 type Place = Omit<Comment, "text">;
 

@@ -14,7 +14,8 @@ import { foldedFor, idOf, lineOf, nowAt, pathOf, rowsOf, sizeOf } from "./files.
 import type { Comment, useReview } from "./review.ts";
 
 /**
- * One file of a diff. Its table is made when it comes near the window, because thousands of rows at once freeze a page.
+ * One file of a diff. Its table is rendered only when it comes near the window, because thousands of rows at once
+ * freeze a page.
  */
 
 type Place = Omit<Comment, "text">;
@@ -28,10 +29,10 @@ const kinds: Record<string, string> = {
   modify: "",
 };
 
-/** A row's height in pixels, until the rows are there. */
+/** A row's estimated height in pixels, until the rows are rendered. */
 const rowHeight = 20;
 
-/** Becomes true when the element is nearly in sight, and stays so. */
+/** Becomes true once the element is close to the window, and stays true. */
 const useNear = () => {
   const element = useRef<HTMLDivElement>(null);
   const [near, setNear] = useState(false);
@@ -49,7 +50,7 @@ const useNear = () => {
   return { element, near };
 };
 
-/** Colours come after the text. */
+/** The colours of the code; undefined until they are computed, after the text is shown. */
 const useTokens = (file: FileData): HunkTokens | undefined => {
   const [tokens, setTokens] = useState<HunkTokens | undefined>();
   useEffect(() => {
@@ -104,7 +105,8 @@ const Table = ({ file, view, review }: { file: FileData; view: ViewType; review:
       {...(tokens === undefined ? {} : { tokens })}
       renderGutter={({ change, side, renderDefault }) =>
         (side === "old" ? change.type === "insert" : change.type === "delete") ? null : (
-          // For the mouse; the keyboard has the file's own button, so that a table is not a thousand stops.
+          // For the mouse only: with the keyboard, the file's own button is used, so that a table does not have a
+          // thousand tab stops.
           <button
             type="button"
             tabIndex={-1}

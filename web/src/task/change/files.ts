@@ -1,6 +1,6 @@
 import { type ChangeData, type FileData, parseDiff } from "react-diff-view";
 
-/** The files of a diff: their names and sizes, in folders as a project has them. */
+/** The files of a diff: names, sizes, and the folders that they are in. */
 
 export const parse = (text: string): FileData[] => {
   try {
@@ -34,7 +34,7 @@ export const sumOf = (files: readonly FileData[]): Size =>
       removed: 0,
     });
 
-/** The path that it has now; of a deleted one, that it had. */
+/** The file's present path; for a deleted file, its former path. */
 export const nowAt = ({ oldPath, newPath, type }: FileData): string => (type === "delete" ? oldPath : newPath);
 
 export const pathOf = (file: FileData): string =>
@@ -42,26 +42,26 @@ export const pathOf = (file: FileData): string =>
 
 export const idOf = (file: FileData): string => `file-${pathOf(file).replaceAll(/[^\w.-]/g, "_")}`;
 
-/** Rows that its table has, whatever the layout. */
+/** The number of rows in the file's table, in any layout. */
 export const rowsOf = ({ hunks }: FileData): number => hunks.reduce((sum, { changes }) => sum + changes.length, 0);
 
-/** Files with more rows open on request. */
+/** Files with more rows are opened on request only. */
 const openRows = 600;
 
 const generated =
   /(?:^|\/)(?:package-lock\.json|npm-shrinkwrap\.json|yarn\.lock|pnpm-lock\.yaml|Cargo\.lock|poetry\.lock|uv\.lock|go\.sum|composer\.lock|Gemfile\.lock)$|\.(?:min\.(?:js|css)|map|snap)$|(?:^|\/)(?:dist|vendor|node_modules|__snapshots__)\//;
 
-/** Why it is not opened at first; undefined: it is. */
+/** Why the file is folded at first; undefined: it is open. */
 export const foldedFor = (file: FileData): string | undefined =>
   generated.test(nowAt(file)) ? "generated" : rowsOf(file) > openRows ? "large" : undefined;
 
-/** The number of a line, in the file that has it. */
+/** The line's number in the new file; for a removed line, in the old one. */
 export const lineOf = (change: ChangeData): number =>
   change.type === "normal" ? change.newLineNumber : change.lineNumber;
 
 export type Folder = { name: string; path: string; folders: Folder[]; files: FileData[] };
 
-/** Folders with nothing but one folder in them are one. */
+/** The tree of folders. A folder that contains nothing but one folder is joined with it. */
 export const treeOf = (files: readonly FileData[]): Folder => {
   const root: Folder = { name: "", path: "", folders: [], files: [] };
   for (const file of files) {
@@ -86,5 +86,5 @@ const joined = (folder: Folder): Folder => {
   return { ...folder, folders: folder.folders.map(joined) };
 };
 
-/** As the tree shows them: the files of a folder come after its folders. */
+/** The files in the tree's order: the files of a folder come after its subfolders. */
 export const inOrder = (folder: Folder): FileData[] => [...folder.folders.flatMap(inOrder), ...folder.files];

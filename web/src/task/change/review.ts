@@ -1,16 +1,18 @@
 import { useSyncExternalStore } from "react";
 
-/** Comments on lines of a change, kept in this tab until they are sent as one message to the Task, or discarded. */
+/**
+ * Comments on lines of a change. They stay in this tab until they are sent to the Task as one message, or discarded.
+ */
 
 export type Comment = {
-  /** Its place in the diff; one comment stands at each. */
+  /** The place in the diff; there is at most one comment at each place. */
   key: string;
   path: string;
   /** null: on the whole file. */
   line: number | null;
-  /** The line is one that was removed, with the number that it had. */
+  /** Whether the line was removed; `line` is then its number in the old file. */
   before: boolean;
-  /** The code that it is about. */
+  /** The code that the comment is about. */
   code: string;
   text: string;
 };
@@ -61,7 +63,7 @@ export const useReview = (taskID: string) => ({
 
 const longestCode = 400;
 
-/** What the Task is told: each comment with its file, its line and the code there. */
+/** The message to the Task: each comment with its file, its line, and the code there. */
 export const messageOf = (comments: readonly Comment[]): string =>
   [
     "Review of the changes:",

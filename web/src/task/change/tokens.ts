@@ -3,7 +3,8 @@ import { type FileData, type HunkTokens, markEdits, type TokenNode, tokenize } f
 import { rowsOf } from "./files.ts";
 
 /**
- * Colours of a file's lines by its language, and the words that differ. Loaded with the first diff that is looked at.
+ * Colours the lines of a file by its language, and marks the words that differ. Loaded with the first diff that is
+ * shown.
  */
 
 const lowlight = createLowlight(common);
@@ -27,7 +28,7 @@ const languageOf = (path: string): string | undefined => {
   return lowlight.registered(language) ? language : undefined;
 };
 
-/** Larger files, and lines that nobody reads, stay without colours. */
+/** Larger files, and files with longer lines, which nobody reads, are not coloured. */
 const mostRows = 3000;
 const longestLine = 1000;
 

@@ -2,8 +2,8 @@ import { formatPatch, structuredPatch } from "diff";
 import type { Turn } from "../conversation/fold.ts";
 
 /**
- * What one turn changed, from the arguments of the calls that write files. What commands wrote is only in the commit's
- * diff.
+ * The changes of one turn, from the arguments of the calls that write files. Changes that commands made are only in the
+ * commit's diff.
  */
 
 const text = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);

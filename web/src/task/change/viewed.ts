@@ -3,9 +3,9 @@ import type { FileData } from "react-diff-view";
 import { keepViewed, readViewed } from "../../settings.ts";
 import { pathOf, sizeOf } from "./files.ts";
 
-/** Which files of a Task's changes were looked at, in this browser. */
+/** The files of a Task's changes that the user has viewed in this browser. */
 
-/** A file is known by its content too, so that it is to be looked at again when it changes. */
+/** Identifies a file with its content, so that a file that changes counts as not viewed again. */
 export const markOf = (file: FileData): string => {
   const { added, removed } = sizeOf(file);
   return `${pathOf(file)} ${file.newRevision ?? ""} ${added} ${removed}`;

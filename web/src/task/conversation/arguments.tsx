@@ -1,7 +1,7 @@
 import type { Call } from "./fold.ts";
 import { DiffText } from "../../component/text/diff.tsx";
 
-/** A call's arguments in their most readable form: a single text unchanged, several by name, anything else as JSON. */
+/** A call's arguments in their most readable form: a single text as it is, several by name, anything else as JSON. */
 
 const box = "code max-h-80 overflow-auto rounded-lg bg-sunk p-2 whitespace-pre-wrap";
 
@@ -11,7 +11,7 @@ const Text = ({ label, value }: { label: string; value: unknown }) => (
   </pre>
 );
 
-/** The replacements of an edit, as a diff has them. */
+/** The replacements of an edit, in the form of a diff. */
 export const replaced = (edits: unknown): unknown =>
   Array.isArray(edits)
     ? edits
@@ -38,7 +38,7 @@ export const Arguments = ({ call }: { call: Call }) => {
   return (
     <>
       {all
-        // The path is in the call's own line.
+        // The call's own line already shows the path.
         .filter(([name]) => name !== "path")
         .map(([name, value]) => (
           <div key={name} className="flex flex-col gap-1">

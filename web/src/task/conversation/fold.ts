@@ -15,7 +15,7 @@ export type Call = {
   output: LongText | null;
   exitCode: number | null;
   durationMs: number | null;
-  /** Id of the event of the message that it belongs to. */
+  /** Id of the event that recorded the call's message. */
   eventID: number;
 };
 
@@ -52,9 +52,9 @@ export type Item =
       words: string;
       /** How often the same event occurred in a row. */
       times: number;
-      /** It is the event that ended the Task or Mission. */
+      /** Whether this event ended the Task or Mission. */
       end: boolean;
-      /** The question that it is about. */
+      /** The question that the event is about. */
       askID?: string;
       detail?: LongText;
     };
@@ -81,7 +81,7 @@ export const isError = (item: Item): boolean => {
   }
 };
 
-/** The tone of an event that belongs in the conversation; undefined for those that are only on the Events tab. */
+/** The tone of an event that belongs in the conversation; undefined: it is shown on the Events tab only. */
 const toneOf = (frame: Frame): Tone | undefined => {
   switch (frame.type) {
     case "check.finished":
@@ -165,17 +165,17 @@ const toneOf = (frame: Frame): Tone | undefined => {
   }
 };
 
-/** The text of an event in the service's own timeline; the type of one that this page is too old to know. */
+/** The event's text in the service's own timeline; the event's type if this page is too old to know it. */
 export const wordsFor = (frame: Frame): string =>
   // oxlint-disable-next-line typescript/no-unnecessary-type-assertion, typescript/no-unnecessary-condition
   (describeEvent(frame as unknown as Recorded) as string | undefined) ?? frame.type;
 
 export const createConversation = () => {
   const items: Item[] = [];
-  /** The array that was handed out last; it is never modified afterwards. */
+  /** The array that was returned last; it must not be modified any more. */
   let shown: readonly Item[] | undefined;
   const calls = new Map<string, { call: Call; at: number }>();
-  /** Events name checks by id alone. */
+  /** Names of checks by id, because events name checks by id only. */
   const checkNames = new Map<string, string>();
   let turn = -1;
 
@@ -240,7 +240,7 @@ export const createConversation = () => {
               : {};
         const checkID = frame.type === "check.finished" ? frame.data.checkID : "";
         const said = wordsFor(frame).replace(`Check ${checkID} `, () => `Check ${checkNames.get(checkID) ?? checkID} `);
-        // Its report stands below, as it was written.
+        // The report follows below in its own words.
         const words = frame.type === "mission.finished" ? said.slice(0, said.indexOf(": ")) : said;
         const end = frame.type === "task.settled" || frame.type === "mission.finished";
         const last = items.at(-1);

@@ -3,8 +3,8 @@ import type { Frame } from "../../../../src/protocol/event/frame.ts";
 import { createConversation, type Item } from "./fold.ts";
 
 /**
- * The log of a Task or Mission as the page holds it: what exists is read in pages, newest first, and new events come by
- * the stream.
+ * The log of a Task or Mission in the page: existing events are read in pages, newest first, and new ones arrive by the
+ * stream.
  */
 
 export type Log = {
@@ -12,15 +12,15 @@ export type Log = {
   version: () => number;
   frames(): readonly Frame[];
   items(): readonly Item[];
-  /** The replies that agents are writing at this moment, by message id. */
+  /** The replies that agents are writing right now, by message id. */
   saying(): ReadonlyMap<string, Saying>;
   /** What a running call has written so far. */
   output(callID: string): string | undefined;
-  /** How far what is done now has come, as the service last said. */
+  /** The last progress that the service reported for the present activity. */
   now(): NowFrame | undefined;
-  /** Whether older frames are being loaded, or that failed. */
+  /** Whether older frames are being loaded, or could not be. */
   older(): "loading" | "failed" | "none";
-  /** How many frames were read so far; older ones are inserted all at once. */
+  /** How many frames have been read so far; older ones are inserted all at once. */
   read(): number;
   add(frames: readonly StreamFrame[]): void;
   /** Reads all frames up to this event id. Never rejects; see `older`. */
@@ -54,7 +54,10 @@ export const createLog = (page: Page): Log => {
     for (const listener of listeners) listener();
   };
 
-  /** Keeps frames in order and unique. A frame older than the newest one makes everything be folded again. */
+  /**
+   * Adds frames, and keeps them in order and unique. A frame that is older than the newest known one makes everything
+   * fold again.
+   */
   const put = (more: readonly Frame[]): void => {
     const last = frames.at(-1)?.id ?? -1;
     if (more.every(({ id }) => id > last)) {

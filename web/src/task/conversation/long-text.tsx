@@ -11,7 +11,7 @@ export const At = ({ at }: { at: string }) => (
   </time>
 );
 
-/** A text that may be longer than 16 KiB: the log then has only its beginning, and the rest is loaded on request. */
+/** A text that may be longer than 16 KiB: then the log has only its beginning, and the rest is loaded on request. */
 export const Whole = ({
   text,
   load,

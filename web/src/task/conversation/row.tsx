@@ -26,7 +26,7 @@ const ends: Record<Tone, string> = {
   warn: "border-line bg-card",
 };
 
-/** How the Task or Mission ended, which is what most readers look for. */
+/** How the Task or Mission ended, which most readers look for. */
 const EndRow = ({ item }: { item: Fact }) => {
   const { icon: Icon, text } = tones[item.tone];
   const detail = item.detail === undefined ? "" : headOf(item.detail);
@@ -117,7 +117,7 @@ export const Row = memo(
         return item.end ? <EndRow item={item} /> : <FactRow item={item} />;
     }
   },
-  // The output of a running call is not part of its item.
+  // A running call is always rendered again, because its output is not part of the item.
   (before, after) =>
     before.item === after.item &&
     before.folded === after.folded &&

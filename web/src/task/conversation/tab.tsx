@@ -11,7 +11,7 @@ import { Row, SayingRow } from "./row.tsx";
 import type { Log } from "./log.ts";
 import type { ReadMessage } from "./long-text.tsx";
 
-/** The conversation, of any length: only the visible rows are rendered. */
+/** The conversation. It may have any length, because only the visible rows are rendered. */
 
 const textOf = (item: Item): string => {
   switch (item.kind) {
@@ -63,7 +63,7 @@ export const Conversation = ({
   session?: Topology["nodes"][number] | undefined;
   onAll?: () => void;
   active: boolean;
-  /** Open questions, which stand in a card below: their rows follow once they are answered. */
+  /** Open asks, which are shown in a card below: their rows appear once they are answered. */
   pending: readonly { id: string }[];
 }) => {
   const every = log.items();
@@ -81,7 +81,7 @@ export const Conversation = ({
   );
   const [follow, setFollow] = useState(active);
   const [folded, setFolded] = useState(false);
-  /** Turns and calls that are not folded like the others. */
+  /** Ids of turns and calls whose folding differs from the others'. */
   const [opened, setOpened] = useState<ReadonlySet<string>>(new Set());
   const [text, setText] = useState("");
   const late = useLate(text.trim().toLowerCase(), 150);
@@ -95,7 +95,7 @@ export const Conversation = ({
     getScrollElement: () => scroller.current,
     estimateSize: () => 96,
     overscan: 6,
-    // Keeps the row that is being read, and the end, in place when older turns are inserted above.
+    // Keeps the row that the user reads, and the end, in place when older turns are inserted above.
     anchorTo,
     scrollEndThreshold: 8,
     getItemKey: (index) => items[index]?.id ?? `saying-${saying[index - items.length]?.[0]}`,
@@ -128,7 +128,7 @@ export const Conversation = ({
   useEffect(() => {
     if (found[0] !== undefined) show(found[0]);
     else setAt(-1);
-    // A new search term begins at its first match; later matches do not scroll.
+    // A new search term jumps to its first match; matches that arrive later do not scroll.
   }, [late]);
   const step = (by: number) => {
     if (found.length === 0) return;

@@ -9,7 +9,7 @@ import { At, type ReadMessage, Whole } from "./long-text.tsx";
 
 /** One turn of an agent: its text, with its calls below. */
 
-/** How many calls of a turn are shown at first; the others on request. */
+/** How many calls of a turn are shown at first; the others appear on request. */
 const callsShown = 8;
 
 export const TurnRow = ({

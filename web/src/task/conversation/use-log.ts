@@ -3,18 +3,18 @@ import type { Frame } from "../../../../src/protocol/event/frame.ts";
 import { useFollow } from "../../live.ts";
 import { createLog, type Log } from "./log.ts";
 
-/** A burst of events reloads the state once, after this many milliseconds. */
+/** A burst of events reloads the state only once, after this many milliseconds. */
 const refreshMs = 350;
 
-/** The log of a Task or a Mission: the events up to the state that is shown, and then new ones as they come. */
+/** The log of a Task or Mission: the events up to the state that is shown, then new ones as they arrive. */
 export const useLog = (of: {
   page: (after: number, limit: number) => Promise<{ events: readonly Frame[]; nextAfter: number }>;
   url: string;
-  /** Newest event of the state that is shown; undefined: not known yet. */
+  /** Position of the newest event in the state that is shown; undefined: not known yet. */
   last: number | undefined;
-  /** Called when new events arrived, so that the state is outdated. */
+  /** Called when new events have arrived, which make the state outdated. */
   onFacts: () => void;
-  /** Which frames belong to it; all by default. */
+  /** Which frames belong to the log; all by default. */
   own?: (frame: { taskID?: string }) => boolean;
 }): Log => {
   const { page, url, last, onFacts, own = () => true } = of;

@@ -5,9 +5,9 @@ import { DiffText } from "../../component/text/diff.tsx";
 import { Inline } from "../../component/text/inline.tsx";
 import { Markdown } from "../../component/text/markdown.tsx";
 
-/** What would be approved, whole: that is what the answer is for, and anything else is asked for anew. */
+/** Shows everything that would be approved, because the answer applies to exactly that; any change asks anew. */
 
-/** What would land, with its diff. */
+/** The commit that would land, with its diff. */
 const Landing = ({
   taskID,
   pending,
@@ -52,7 +52,7 @@ const Landing = ({
   );
 };
 
-/** The parts of the plan, each with what it is for and how its result is judged. */
+/** The parts of the plan, each with its purpose and the criteria for its result. */
 const Plan = ({ goals }: { goals: readonly Goal[] }) => (
   <ol
     aria-label="The plan"

@@ -12,14 +12,14 @@ import type { ReadMessage } from "../conversation/long-text.tsx";
 import { callOf, Would } from "./would.tsx";
 
 /**
- * The asks of a Task or Mission: permissions, questions and approvals. When its time is over, an ask is answered by
- * default; an approval waits.
+ * The asks of a Task or Mission: permissions, questions and approvals. An ask that expires gets its default answer; an
+ * approval does not expire.
  */
 
 export type Answer = { decision: "allow" | "deny"; answer?: string } | { answer: string };
 type Answering = (askID: string, answer: Answer) => Promise<unknown>;
 
-/** Marks what stands when nobody answers. */
+/** Marks the answer that applies when nobody answers. */
 const Default = () => <span className="font-normal opacity-75">default</span>;
 
 /** What happens when nobody answers. */
@@ -30,7 +30,10 @@ const fallbackOf = ({ kind, default: stands }: PendingAsk): string => {
 
 const headings = { permission: "Permission needed", question: "Question", approval: "Approval needed" } as const;
 
-/** Approve, or deny with what is to be different: with words the agent goes on, without them it ends. */
+/**
+ * Approve or deny. A denial with words tells the agent what to change, and it tries again. After one without words a
+ * Task ends, and a Mission stands still until it is woken.
+ */
 const Decide = ({
   whose,
   busy,
@@ -95,7 +98,7 @@ export const Ask = ({
   log: Log;
   read: ReadMessage;
   onAnswer: Answering;
-  /** Shows what would be approved. */
+  /** The view of what would be approved. */
   approval?: ReactNode;
 }) => {
   const [text, setText] = useDraft(pending.id);

@@ -8,7 +8,7 @@ import { AttachButton, AttachedList, sentFiles } from "../../component/form/atta
 import { say } from "../../component/layout/toast.tsx";
 import { headOf, type Item } from "../conversation/fold.ts";
 
-/** A form for messages to a Task or Mission, at any time, with those that no agent has read yet. */
+/** A form for messages to a Task or Mission at any time, with the messages that no agent has read yet. */
 
 const waitingIn = (items: readonly Item[]): Extract<Item, { kind: "said" }>[] => {
   const found: Extract<Item, { kind: "said" }>[] = [];
@@ -29,7 +29,7 @@ export const MessageBox = ({
   active,
   onSend,
 }: {
-  /** What its draft is kept for. */
+  /** The name under which the draft is kept. */
   id: string;
   label: string;
   /** The label of the button. */

@@ -8,7 +8,8 @@ import { type Answer, Ask } from "./asks.tsx";
 import { type Message, MessageBox } from "./message-box.tsx";
 
 /**
- * Where the reader answers what a Task or Mission asks, or writes to it. While a question is open, its box is the one.
+ * Where the user answers the asks of a Task or Mission, or writes to it. While a question is open, the message box is
+ * hidden until the user asks for it.
  */
 export const Reply = ({
   whose,
@@ -29,7 +30,7 @@ export const Reply = ({
   log: Log;
   read: ReadMessage;
   onAnswer: (askID: string, answer: Answer) => Promise<unknown>;
-  /** Shows what an approval is about. */
+  /** Renders what an approval is about. */
   approvalOf?: (pending: PendingAsk) => ReactNode;
   label: string;
   action: string;
@@ -43,12 +44,12 @@ export const Reply = ({
     m: (event) => {
       event.preventDefault();
       setWriting(true);
-      // After the box is there.
+      // After the box has been rendered.
       requestAnimationFrame(() => document.getElementById("message")?.focus());
     },
   });
   return (
-    // It gives way on low screens, where it scrolls, rather than lie over the conversation.
+    // On low screens it shrinks and scrolls, instead of covering the conversation.
     <div className="min-h-0 overflow-y-auto border-t border-line bg-page px-4 py-3 sm:px-6">
       {pending.map((ask) => (
         <Ask

@@ -4,9 +4,9 @@ import type { Call } from "../conversation/fold.ts";
 import type { Log } from "../conversation/log.ts";
 import { type ReadMessage, Whole } from "../conversation/long-text.tsx";
 
-/** What a permission would allow: the command, or the file with its change. */
+/** Shows what a permission would allow: the command, or the file with its change. */
 
-/** The call that waits for this answer. */
+/** The call that waits for the answer to this ask. */
 export const callOf = (log: Log, askID: string): Call | undefined => {
   const opened = log.frames().findLast((frame) => frame.type === "ask.opened" && frame.data.askID === askID);
   const callID = opened?.type === "ask.opened" ? opened.data.callID : undefined;
@@ -18,7 +18,7 @@ export const callOf = (log: Log, askID: string): Call | undefined => {
 
 const text = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
 
-/** In a sentence, and as a text with the lines of a diff marked; undefined: it is shown by its arguments. */
+/** The call in words, and a body with the lines of a diff marked; undefined: its arguments are shown instead. */
 const shownOf = ({ tool, input }: Call): { words: string; body: string } | undefined => {
   if (typeof input !== "object" || input === null) return undefined;
   const given = input as Record<string, unknown>;
@@ -76,7 +76,7 @@ export const Would = ({ call, read }: { call: Call; read: ReadMessage }) => (
   </div>
 );
 
-/** The arguments; of a beginning that is no whole JSON yet, the text itself. */
+/** The arguments; or the text itself, if it is only the beginning of some JSON. */
 const parsed = (whole: string): unknown => {
   try {
     return JSON.parse(whole);

@@ -8,13 +8,13 @@ import { Markdown } from "../../component/text/markdown.tsx";
 import { bytes } from "../../format.ts";
 import { mostColumns, mostRows, readTable } from "./csv.ts";
 
-/** Files that were kept beside the result. What a page can show is shown; everything can be downloaded. */
+/** Files that were kept with the result. The page shows those that it can; all can be downloaded. */
 
 type Kind = "markdown" | "csv" | "tsv" | "json" | "text" | "image";
 
-/** Larger ones are only downloaded. */
+/** Larger files can only be downloaded. */
 const mostShown = 1024 * 1024;
-/** One that is smaller is open at once: the report, else the first. */
+/** One artifact below this size is open at first: the report, or else the first one. */
 const openBelow = 64 * 1024;
 const mostCharacters = 200_000;
 
@@ -152,10 +152,10 @@ const Kept = ({ taskID, artifact, shown }: { taskID: string; artifact: Artifact;
   );
 };
 
-/** Of agents: what checks recorded stands with the checks, pictures with the preview. */
+/** The artifacts of agents. Those of checks are shown with the checks, and pictures with the preview. */
 export const Artifacts = ({ taskID, artifacts }: { taskID: string; artifacts: readonly Artifact[] }) => {
   const handed = artifacts.filter(({ by }) => by.kind === "call");
-  // Calls of one turn end in any order: a report is shown wherever it stands.
+  // The calls of one turn end in any order, so the report need not be the first.
   const small = handed.filter(({ bytes: size }) => size < openBelow);
   const open = small.find((artifact) => kindOf(artifact) === "markdown") ?? small[0];
   return handed.length === 0 ? null : (

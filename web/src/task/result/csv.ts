@@ -1,6 +1,6 @@
-/** Reads separated values as RFC 4180 has them: quoted fields may hold separators, quotes twice, and ends of lines. */
+/** Reads separated values as in RFC 4180: quoted fields may contain separators, doubled quotes and line breaks. */
 
-/** Rows and columns that are shown. */
+/** How many rows and columns are shown. */
 export const mostRows = 200;
 export const mostColumns = 40;
 

@@ -11,7 +11,7 @@ import type { Tab } from "../../search.ts";
 import { RetryDialog, RevertDialog } from "../action/dialogs.tsx";
 import { outcomeOf } from "./outcome.ts";
 
-/** How an ended Task came out, its size, and what to do about it. */
+/** The outcome of an ended Task, the size of its change, and the actions on it. */
 
 const Stat = ({ board }: { board: TaskBoard }) => {
   const stat = board.git.diffStat;
@@ -32,7 +32,7 @@ const Stat = ({ board }: { board: TaskBoard }) => {
   );
 };
 
-/** A forge's address, which it gave itself: nothing but a web page is opened. */
+/** Links to the pull request. The forge chose the address, so anything but a web address is refused. */
 const PullRequest = ({ task: { pullRequest } }: { task: TaskStatus }) =>
   pullRequest === null || !/^https?:\/\//.test(pullRequest.url) ? null : (
     <a className="button" href={pullRequest.url} target="_blank" rel="noreferrer">
@@ -42,7 +42,7 @@ const PullRequest = ({ task: { pullRequest } }: { task: TaskStatus }) =>
     </a>
   );
 
-/** What may be done about an ended Task: the next attempt, or the way back. */
+/** The actions on an ended Task: retry it, or revert what it landed. */
 const Again = ({ task }: { task: TaskStatus }) => {
   const [opened, setOpened] = useState<"retry" | "revert" | undefined>();
   const onClose = () => setOpened(undefined);

@@ -2,14 +2,14 @@ import type { TaskBoard } from "../../../../src/protocol/task/board.ts";
 import type { CheckState } from "../../../../src/protocol/task/status.ts";
 import { count, short } from "../../format.ts";
 
-/** How an ended Task came out, in a sentence, and how to get at its result with git. */
+/** The outcome of an ended Task in a sentence, and the git commands that get at its result. */
 
 type Task = TaskBoard["task"];
 
-/** A longer first sentence goes on below the headline. */
+/** A longer first sentence is continued below the headline. */
 const longestHeadline = 200;
 
-/** The error's first sentence, and what follows it. */
+/** The error's first sentence, and the rest. */
 const splitError = (error: string): [string, string] => {
   const end = /(?<=[.!?])\s+(?=\S)|\n+/.exec(error)?.index ?? error.length;
   if (end <= longestHeadline) return [error.slice(0, end), error.slice(end).trim()];
@@ -20,7 +20,7 @@ const splitError = (error: string): [string, string] => {
 
 const last = <T>(values: readonly T[]): T | undefined => values.at(-1);
 
-/** Its words in a sentence, and what there is to add to them. */
+/** The outcome in a sentence, and what there is to add to it. */
 export const outcomeOf = (board: TaskBoard): { words: string; more: string } => {
   const { task } = board;
   if (task.lifecycleStatus !== "completed") return failureOf(board);
@@ -35,10 +35,10 @@ export const outcomeOf = (board: TaskBoard): { words: string; more: string } => 
 const failureOf = (board: TaskBoard): { words: string; more: string } => {
   const { error = "", errorInfo } = board.task;
   const failing = failingOf(board);
-  // Which they are, and why, stands below with each.
+  // The failed checks are listed below, each with its reason.
   if (errorInfo?.code === "checks_failed" && failing.length > 0)
     return { words: `${failing.length} of ${count(board.checks.length, "check")} failed`, more: "" };
-  // The code that it begins with is for programs.
+  // The code at the beginning of the message is for programs.
   const [words, rest] = splitError(error.replace(/^NEEDS_MODEL: t/, "T"));
   const remedy = errorInfo?.remedy;
   return {
@@ -52,7 +52,7 @@ const quoted = (word: string): string =>
 
 export type GitCommand = { words: string; command: string };
 
-/** What to type to see, take or undo the result; empty: there is nothing in Git. */
+/** The commands to see, take or undo the result; empty: there is nothing in Git. */
 export const commandsOf = ({ directory, repository, landing, git }: Task): GitCommand[] => {
   const landed = last(git.landings);
   const branch = landed?.branch ?? git.branch;
@@ -74,10 +74,10 @@ export const commandsOf = ({ directory, repository, landing, git }: Task): GitCo
   ];
 };
 
-/** `lines`: what is known of its output before its log is there. */
+/** `lines`: the known part of the check's output, shown until its log is loaded. */
 export type Failing = Pick<CheckState, "id" | "name" | "exitCode" | "round" | "state"> & { lines: string };
 
-/** The checks that decided against the Task. */
+/** The failed checks that decided against the Task. */
 export const failingOf = (board: TaskBoard): Failing[] =>
   board.checks
     .filter(({ state, required, gates }) => (state === "failed" || state === "error") && (required || gates))

@@ -6,7 +6,7 @@ import { ask, client, wordsOf } from "../../api.ts";
 import { Labelled } from "../../component/form/field.tsx";
 import { moment } from "../../format.ts";
 
-/** Pictures of what the Task has made, as its server serves it: the service starts it, looks, and ends it. */
+/** Pictures of a page that the finished Task serves: the service starts its server, takes them, and stops it. */
 
 const why = {
   unavailable: "A screenshot needs Chromium and a committed result.",

@@ -15,7 +15,7 @@ import { Headline } from "./headline.tsx";
 import { commandsOf, type Failing, failingOf } from "./outcome.ts";
 import { Preview } from "./preview.tsx";
 
-/** What an ended Task came to, with nothing said twice: outcome, report, checks, review, and where the result is. */
+/** The result of an ended Task, without repetition: outcome, report, checks, review, and where the result is. */
 
 const Part = ({ title, children }: { title: string; children: ReactNode }) => (
   <section aria-label={title} className="flex flex-col gap-2">
@@ -24,13 +24,13 @@ const Part = ({ title, children }: { title: string; children: ReactNode }) => (
   </section>
 );
 
-/** Lines that are shown of a failure, and of them those that lead to it. */
+/** How many lines of a failure are shown, and how many of them precede the failing line. */
 const mostLines = 12;
 const before = 2;
-/** Longer lines are cut, because one of megabytes would be rendered as a whole. */
+/** Longer lines are cut, because a line of megabytes would be rendered as a whole. */
 const longestLine = 2000;
 
-/** Where a log says first what failed, else its end. */
+/** The lines around the first failure in a log, or the log's end if no line names one. */
 const excerptOf = (log: string): { lines: string[]; failed: number } => {
   const lines = log.trimEnd().split("\n");
   const at = failingLineOf(log);
@@ -77,7 +77,7 @@ const FailingChecks = ({ board, onTab }: { board: TaskBoard; onTab: (tab: Tab) =
   </>
 );
 
-/** Those that the failing ones above do not show already. */
+/** The checks that are not shown above as failing. */
 const Checks = ({ board, onTab }: { board: TaskBoard; onTab: (tab: Tab) => void }) => {
   const failing = new Set(failingOf(board).map(({ id }) => id));
   const others = board.checks.filter(({ id }) => !failing.has(id));
@@ -112,7 +112,7 @@ const Checks = ({ board, onTab }: { board: TaskBoard; onTab: (tab: Tab) => void 
   );
 };
 
-/** Whether the tests of the change fail without it. */
+/** Whether the tests that the Task added or changed fail without its change. */
 const Contrast = ({ goals }: { goals: readonly Goal[] }) => {
   const found = new Map(
     goals
@@ -190,7 +190,7 @@ const Commands = ({ board }: { board: TaskBoard }) => {
   );
 };
 
-/** Longer ones would be rendered as a whole; the copy has all of it. */
+/** Longer outputs are cut, because they would be rendered as a whole; copying takes all of it. */
 const longestOutput = 100_000;
 
 const Output = ({ output }: { output: TaskBoard["task"]["output"] }) => {

@@ -2,9 +2,9 @@ import type { TaskStatus } from "../../../../src/protocol/task/status.ts";
 import { NowLine } from "../../component/text/now.tsx";
 import type { Log, NowFrame } from "../conversation/log.ts";
 
-/** What the Task does now, with how far it has come as the live frames tell it. */
+/** What the Task does now, with the progress from the live frames. */
 
-/** What was told before that began is of something else. */
+/** Ignores a frame from before the present activity began, because it is about another one. */
 const withFrame = (now: NonNullable<TaskStatus["now"]>, frame: NowFrame | undefined) =>
   frame === undefined || frame.at < now.since
     ? now

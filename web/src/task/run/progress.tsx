@@ -6,7 +6,7 @@ import type { Log } from "../conversation/log.ts";
 import type { Stage } from "../../../../src/protocol/stage.ts";
 import { passageOf, type Step, stepsOf } from "./stages.ts";
 
-/** The five stages of a Task with their times, the current one marked. */
+/** The five stages of a Task with their times; the current one is marked. */
 
 const names: Record<Stage, string> = {
   queue: "Queue",

@@ -2,17 +2,17 @@ import type { Frame } from "../../../../src/protocol/event/frame.ts";
 import { beginsStage, type Stage, stages } from "../../../../src/protocol/stage.ts";
 import type { TaskStatus } from "../../../../src/protocol/task/status.ts";
 
-/** The five stages that a Task passes through, folded from its log: where it is, and how long each has taken. */
+/** The five stages that a Task passes through, folded from its log: the present stage, and the time spent in each. */
 
 export type Passage = {
-  /** Time spent in each stage that was entered, in milliseconds, without what is still running. */
+  /** Milliseconds spent in each stage that was entered, without the present stay. */
   spent: ReadonlyMap<Stage, number>;
   at: Stage;
-  /** When it entered the stage that it is in; null: it has ended. */
+  /** When the present stage was entered; null: the Task has ended. */
   since: string | null;
 };
 
-/** Of the newest attempt: a message to an ended Task begins a new passage. */
+/** The stages of the newest attempt: a message to an ended Task begins a new one. */
 export const passageOf = (frames: readonly Frame[]): Passage | undefined => {
   const spent = new Map<Stage, number>();
   const reviewers = new Set<string>();
@@ -28,7 +28,7 @@ export const passageOf = (frames: readonly Frame[]): Passage | undefined => {
       continue;
     }
     const next = beginsStage(frame, at, reviewers);
-    // What is recorded after the end, as the delivery of a message, begins nothing unless it starts a new attempt.
+    // Events after the end, such as the delivery of a message, are ignored unless they start a new attempt.
     if (next === undefined || (since === null && spent.size > 0 && next !== "queue")) continue;
     if (since === null) spent.clear();
     else if (next === at) continue;
@@ -39,7 +39,7 @@ export const passageOf = (frames: readonly Frame[]): Passage | undefined => {
   return since === null && spent.size === 0 ? undefined : { spent, at, since };
 };
 
-/** By the phase alone, for as long as the whole log is not known. */
+/** The stage by the Task's phase alone, used while the log is incomplete. */
 const byPhase: Record<TaskStatus["phase"], Stage> = {
   queued: "queue",
   preparing: "work",
@@ -55,7 +55,7 @@ const byPhase: Record<TaskStatus["phase"], Stage> = {
 export type Step = {
   stage: Stage;
   state: "done" | "now" | "failed" | "stopped" | "ahead" | "skipped";
-  /** null: no time is known. */
+  /** Milliseconds; null: unknown. */
   spent: number | null;
   since: string | null;
 };
