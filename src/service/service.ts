@@ -71,9 +71,11 @@ export const createService = async (
     const front = await openFront(machine, projects, experts, work, scope);
     work.engine.start(runner);
     sweep(machine, projects, work, scope);
-    const { url, port, forgePort, peerURL, unhandled, handOver } = front;
     return {
-      ...{ url, port, forgePort, peerURL, unhandled, handOver },
+      url: front.url,
+      port: front.port,
+      forgePort: front.forgePort,
+      peerURL: front.peerURL,
       version,
       model: experts.registry.active(),
       sandbox: machine.sandbox,
@@ -82,6 +84,8 @@ export const createService = async (
       tasks: work.tasks,
       missions: work.missions,
       failure: machine.data.failure(),
+      unhandled: front.unhandled,
+      handOver: front.handOver,
       async close() {
         front.drain();
         await scope.disposeAsync();

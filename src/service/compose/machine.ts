@@ -74,7 +74,7 @@ export const openMachine = async (
     sandbox,
     processes,
     /** Calls `hear` with the events of each commit from now on. */
-    onCommit(hear: typeof heard) {
+    onCommit: (hear: typeof heard): void => {
       heard = hear;
     },
   };

@@ -124,7 +124,7 @@ export const openWork = async (
     tasks,
     missions,
     /** Must be called with the events that a run commits. */
-    recorded(events: readonly Recorded[]) {
+    recorded: (events: readonly Recorded[]): void => {
       metrics.recorded(events);
       for (const event of events) {
         if (event.type === "task.settled") retainer?.settled(event.stream);
@@ -133,7 +133,7 @@ export const openWork = async (
       recorded(events);
     },
     /** Begins to remove what ended Tasks leave behind. */
-    retain(): void {
+    retain: (): void => {
       retainer = scope.use(createRetention({ store, workspaces, retentionHours: config.retentionHours, log, now }));
     },
   };

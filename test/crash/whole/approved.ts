@@ -212,11 +212,19 @@ const say = (url: string, project: string, path: string, { id, kind }: { id: str
 const ownTitle = "Edited by hand";
 
 /** Once, a person approves the plan with a title of their own. false: the plan has it already. */
-const edited = async (url: string, project: string, { plan: phases, planRevision }: MissionStatus): Promise<boolean> => {
+const edited = async (
+  url: string,
+  project: string,
+  { plan: phases, planRevision }: MissionStatus,
+): Promise<boolean> => {
   if (phases.some(({ title }) => title === ownTitle)) return false;
   const next = phases.map(({ id, title, phase, objective, acceptance, after }) => ({
-    ...{ id, phase, objective, acceptance, after },
+    id,
     title: id === "a" ? ownTitle : title,
+    phase,
+    objective,
+    acceptance,
+    after,
   }));
   const body = { phases: next, revision: planRevision, approve: true };
   const { status } = await post(url, `/mission/${missionID}/plan`, project, body);
