@@ -85,7 +85,7 @@ test("control: a file that is gone, a room that is not drawn and an import upwar
           : source(path),
     ),
   ).toEqual([
-    "task/operation/creation.ts does not exist",
+    "task/operation/create/creation.ts does not exist",
     "store/batch/batch.ts imports http, which stands later",
     "motor/in-process.ts: its room is not drawn",
   ]);

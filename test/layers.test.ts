@@ -73,7 +73,7 @@ const orders: Record<string, string> = {
   http: "response guard request stream handler page mcp peer router openapi metrics app listen",
   config: "bucket environment file program edit config caller",
   service:
-    "machine trust request-words secret vault thread forge config-check health model-key project node engine service",
+    "machine trust request-words secret vault thread forge config-check health model-key project node engine compose service",
   cli: "terminal flag connection target resolve-id context verify task mission webhook squad-folder squad node model heap systemd trust serve demo doctor completion main",
   "web/src":
     "place api format settings search title live component project model home shell task mission squad webhook service router main",
