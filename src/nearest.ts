@@ -30,7 +30,7 @@ export const nearest = (given: string, known: readonly string[]): string | undef
 };
 
 /** The nearest word as a question at the end of a message; "" if none is near. */
-export const meant = (given: string, known: readonly string[]): string => {
+export const didYouMean = (given: string, known: readonly string[]): string => {
   const word = nearest(given, known);
   return word === undefined ? "" : ` Did you mean ${word}?`;
 };

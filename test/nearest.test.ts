@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { meant, nearest } from "../src/nearest.ts";
+import { didYouMean, nearest } from "../src/nearest.ts";
 
 /** Which known word somebody probably meant. */
 
@@ -14,7 +14,7 @@ test("a letter added, removed, changed or swapped; capitals do not matter", () =
     "base",
     "research",
   ]);
-  expect(meant("bas", squads)).toBe(" Did you mean base?");
+  expect(didYouMean("bas", squads)).toBe(" Did you mean base?");
 });
 
 test("control: a word that is near to none has no neighbour", () => {
@@ -23,5 +23,5 @@ test("control: a word that is near to none has no neighbour", () => {
     undefined,
     undefined,
   ]);
-  expect(meant("frontend", squads)).toBe("");
+  expect(didYouMean("frontend", squads)).toBe("");
 });

@@ -54,7 +54,7 @@ const sourceOf = async (
   const { store, workspaces } = deps;
   const { workspace, directory } = state;
   // A folder with the path of another node's may exist here, with files of an earlier time.
-  const isOwn = workspace?.node === undefined || workspace.node === store.nodes?.name;
+  const isOwn = state.moved === null && (workspace?.node === undefined || workspace.node === store.nodes?.name);
   const inPlace = workspace?.kind === "directory" || (workspace === null && state.isolation === "directory");
   const prepared =
     workspace ?? ({ kind: "directory", root: directory, worktree: null, branch: null, baseCommit: null } as const);

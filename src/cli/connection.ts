@@ -49,7 +49,7 @@ export const withManuals = (text: string, url: string): string =>
 type Result = { data?: unknown; error?: unknown; response?: Response | undefined };
 
 /** The answer's data. Throws an `Exit` that says why there is none, and what to do. */
-export const expectData = <R extends Result>(result: R, url: string): NonNullable<R["data"]> => {
+export const dataOf = <R extends Result>(result: R, url: string): NonNullable<R["data"]> => {
   const { data, error } = result;
   if (error !== undefined || data === undefined || data === null) throw refusal(result, url);
   return data;

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { connect, expectData, type Target } from "./connection.ts";
+import { connect, dataOf, type Target } from "./connection.ts";
 import { Exit, exit } from "./terminal/exit.ts";
 import type { Screen } from "./terminal/screen.ts";
 import { line, table } from "./terminal/format.ts";
@@ -10,7 +10,7 @@ type Context = { target: Target; screen: Screen; emit: ((value: object) => void)
 
 /** `sortie nodes`: lists the nodes and their states. Exit code 1 while a node is lost. */
 export const nodes = async ({ target, screen, emit }: Context): Promise<number> => {
-  const found = expectData(await connect(target).service.nodes(), target.url);
+  const found = dataOf(await connect(target).service.nodes(), target.url);
   if (emit !== undefined) emit(found);
   else if (found.self === null) throw new Exit(exit.failed, "This service has its database alone.");
   else
@@ -42,13 +42,13 @@ const lookMs = 500;
 /** `sortie drain`: makes a node drain, and waits until it has no runs left. */
 export const drain = async (name: string, { target, screen, emit }: Context): Promise<number> => {
   const { service } = connect(target);
-  let node = expectData(await service.drainNode({ path: { name } }), target.url);
+  let node = dataOf(await service.drainNode({ path: { name } }), target.url);
   while (node.running > 0 || node.state === "up") {
     screen.say(
       `${line(name)} is finishing the current ${node.running === 1 ? "step of 1 run" : `steps of ${node.running} runs`}`,
     );
     await pause(lookMs);
-    const { nodes: found } = expectData(await service.nodes(), target.url);
+    const { nodes: found } = dataOf(await service.nodes(), target.url);
     const next = found.find((one) => one.name === name);
     if (next === undefined || next.state === "stopped" || next.state === "lost") break;
     node = next;
@@ -66,7 +66,7 @@ const moveLookMs = 1_000;
 /** `sortie blobs move`: makes the service move the blobs of its data folder, and waits until none is left there. */
 export const moveBlobs = async ({ target, screen, emit }: Context): Promise<number> => {
   const { service } = connect(target);
-  const ask = async () => expectData(await service.moveBlobs(), target.url);
+  const ask = async () => dataOf(await service.moveBlobs(), target.url);
   let found = await ask();
   for (let shown = -1; found.state === "moving"; found = await ask()) {
     if (emit === undefined && found.moved !== shown) screen.say(`${found.moved} moved`);

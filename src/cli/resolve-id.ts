@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import type { TaskStatus } from "../protocol/task/status.ts";
-import { expectData, type Service, type Target } from "./connection.ts";
+import { dataOf, type Service, type Target } from "./connection.ts";
 import { Exit, exit } from "./terminal/exit.ts";
 
 /**
@@ -30,7 +30,7 @@ export const exitOf = (task: Pick<TaskStatus, "lifecycleStatus" | "error" | "err
  * The Mission's full id. Callers choose the ids of Missions, so a full id is never taken for the beginning of another.
  */
 export const resolveMission = async (service: Service, target: Target, given: string): Promise<string> => {
-  const missions = expectData(await service.mission.list({ query: { archived: true, limit: 200 } }), target.url);
+  const missions = dataOf(await service.mission.list({ query: { archived: true, limit: 200 } }), target.url);
   if (missions.some(({ missionID }) => missionID === given)) return given;
   if (given === "@last") {
     const newest = missions.toSorted((one, other) => (one.createdAt < other.createdAt ? 1 : -1))[0];
@@ -63,7 +63,7 @@ const likeIt = (ids: readonly string[], beginning: string, ending: string): stri
  */
 export const resolveID = async (service: Service, target: Target, given: string): Promise<string> => {
   if (/^task_[0-9a-z]{26}$/.test(given)) return given;
-  const tasks = expectData(await service.task.list({ query: { archived: true, limit: 200 } }), target.url);
+  const tasks = dataOf(await service.task.list({ query: { archived: true, limit: 200 } }), target.url);
   if (given === "@last") {
     const newest = tasks.toSorted((one, other) => (one.createdAt < other.createdAt ? 1 : -1))[0];
     if (newest === undefined)

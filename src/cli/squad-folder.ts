@@ -12,7 +12,7 @@ import { readZip } from "../squad/package/zip.ts";
  * at the path. Names of external agents and MCP servers are not checked, because they are in the service's
  * configuration.
  */
-export const checkHere = async (source: { path: string } | { zip: string }, scope: "user" | "project") => {
+export const validateLocally = async (source: { path: string } | { zip: string }, scope: "user" | "project") => {
   if ("path" in source && statSync(source.path, { throwIfNoEntry: false }) === undefined) return undefined;
   const read =
     "zip" in source ? await readZip(Buffer.from(source.zip, "base64")) : await readFolder(createFiles(source.path), "");

@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from "node:fs";
 import { resolve } from "node:path";
 import type { SquadCatalog } from "../protocol/squad.ts";
-import { connect, expectData, type Target } from "./connection.ts";
+import { connect, dataOf, type Target } from "./connection.ts";
 import { Exit, exit } from "./terminal/exit.ts";
 import { during, type Screen } from "./terminal/screen.ts";
 import { clean, line, table } from "./terminal/format.ts";
@@ -15,7 +15,7 @@ type Context = { target: Target; screen: Screen; emit: ((value: object) => void)
 type Where = { scope?: "user" | "project" };
 
 export const list = async ({ target, screen, emit }: Context) => {
-  const catalog = expectData(await connect(target).squad.list(), target.url);
+  const catalog = dataOf(await connect(target).squad.list(), target.url);
   if (emit !== undefined) emit(catalog);
   else {
     const { squads } = catalog;
@@ -55,7 +55,7 @@ const placeOf = ({ file, line: row, column, message, ...of }: Problem & { scope?
 };
 
 export const show = async (id: string, { target, screen, emit }: Context) => {
-  const squad = expectData(await connect(target).squad.get({ path: { id } }), target.url);
+  const squad = dataOf(await connect(target).squad.get({ path: { id } }), target.url);
   if (emit !== undefined) {
     emit(squad);
     return exit.completed;
@@ -102,11 +102,11 @@ export const validate = async (given: string, options: Where & { ref?: string },
   // they are in the service's configuration.
   const here =
     answer.response === undefined && !("git" in source)
-      ? await (await import("./squad-folder.ts")).checkHere(source, options.scope ?? "user")
+      ? await (await import("./squad-folder.ts")).validateLocally(source, options.scope ?? "user")
       : undefined;
   if (here === undefined && "path" in source && answer.response === undefined)
     throw new Exit(exit.usage, `Expected a folder or a ZIP file, got ${given}, which does not exist.`);
-  const checked = here ?? expectData(answer, target.url);
+  const checked = here ?? dataOf(answer, target.url);
   if (emit !== undefined) emit(checked);
   else if (checked.squad !== null)
     screen.say(`${line(checked.squad.id)} ${line(checked.squad.version)} is valid (${checked.squad.digest}).`);
@@ -124,7 +124,7 @@ export const install = async (
     scope: options.scope ?? "user",
     ...(options.expect === undefined ? {} : { expectedDigest: options.expect }),
   };
-  const installed = expectData(await during(screen, "Installing", connect(target).squad.install({ body })), target.url);
+  const installed = dataOf(await during(screen, "Installing", connect(target).squad.install({ body })), target.url);
   if (emit !== undefined) emit(installed);
   else {
     const { squad, replaced } = installed;
@@ -140,7 +140,7 @@ export const remove = async (id: string, options: Where & { expect?: string }, {
     ...(options.scope === undefined ? {} : { scope: options.scope }),
     ...(options.expect === undefined ? {} : { expectedDigest: options.expect }),
   };
-  const removed = expectData(await connect(target).squad.remove({ path: { id }, query }), target.url);
+  const removed = dataOf(await connect(target).squad.remove({ path: { id }, query }), target.url);
   if (emit !== undefined) emit(removed);
   else
     screen.say(`${line(removed.id)} was removed from the scope ${removed.scope}. Tasks that started with it keep it.`);
@@ -153,7 +153,7 @@ export const recommend = async (
   { target, screen, emit }: Context,
 ) => {
   const query = { phase, productPillar: options.pillar };
-  const found = expectData(await connect(target).squad.recommend({ query }), target.url);
+  const found = dataOf(await connect(target).squad.recommend({ query }), target.url);
   if (emit !== undefined) emit(found);
   else {
     const rows = (kind: string, squads: typeof found.owners) =>

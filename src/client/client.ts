@@ -1,7 +1,7 @@
 import type { Frame } from "../protocol/event/frame.ts";
 import type { TaskStatus } from "../protocol/task/status.ts";
 import { openEvents, type StreamFrame } from "./event-stream.ts";
-import { asError, errorOf, type Result, settled } from "./failure.ts";
+import { toThrowable, errorOf, type Result, resultOrThrow } from "./failure.ts";
 import { createClient } from "./gen/client/index.ts";
 import { Mission, type Options, Project, Service, Squad, Task, Webhook } from "./gen/sdk.gen.ts";
 import type { TaskArtifactData, TaskListData } from "./gen/types.gen.ts";
@@ -69,7 +69,7 @@ export const createServiceClient = (options: ClientOptions) => {
   const throwing = options.throwOnError ?? false;
   const client = createClient({ baseUrl, headers, fetch: send, throwOnError: throwing });
   client.interceptors.error.use((error, response, _request, call) =>
-    (call.throwOnError ?? throwing) ? asError(error, response?.status) : error,
+    (call.throwOnError ?? throwing) ? toThrowable(error, response?.status) : error,
   );
   const task = new Task({ client });
   const mission = new Mission({ client });
@@ -108,7 +108,7 @@ export const createServiceClient = (options: ClientOptions) => {
     });
   };
   const events = async (call: EventsCall): Promise<Result<AsyncIterable<StreamFrame>>> =>
-    settled(await openTask(call), call.throwOnError ?? throwing);
+    resultOrThrow(await openTask(call), call.throwOnError ?? throwing);
 
   type PageQuery = { after?: number; limit?: number };
   type Page = Result<{ events: Frame[]; nextAfter: number }>;
@@ -124,11 +124,11 @@ export const createServiceClient = (options: ClientOptions) => {
         ? { data: (await response.json()) as { events: Frame[]; nextAfter: number }, error: undefined, response }
         : { data: undefined, error: await errorOf(response), response };
     } catch (error) {
-      return { data: undefined, error: asError(error) };
+      return { data: undefined, error: toThrowable(error) };
     }
   };
   const pageAt = async (path: string, query: object, { signal, throwOnError = throwing }: Own): Promise<Page> =>
-    settled(await askPage(path, query, signal), throwOnError);
+    resultOrThrow(await askPage(path, query, signal), throwOnError);
   /** One page of the Task's events, up to the present. */
   const eventPage = ({ path, query = {}, ...own }: OfTask & { query?: PageQuery }): Promise<Page> =>
     pageAt(`/task/${encodeURIComponent(path.taskID)}/events`, query, own);
@@ -158,7 +158,7 @@ export const createServiceClient = (options: ClientOptions) => {
       after: query.after === undefined ? undefined : Number(query.after),
       signal,
     });
-    return settled(opened, throwOnError);
+    return resultOrThrow(opened, throwOnError);
   };
 
   const status = async ({ path, signal }: OfTask): Promise<Result<TaskStatus>> =>
@@ -205,7 +205,7 @@ export const createServiceClient = (options: ClientOptions) => {
     }
   };
   const wait = async (call: WaitCall): Promise<Result<TaskStatus>> =>
-    settled(await untilEnded(call), call.throwOnError ?? throwing);
+    resultOrThrow(await untilEnded(call), call.throwOnError ?? throwing);
 
   return {
     task: {

@@ -1,7 +1,7 @@
 import type { Frame, LiveFrame } from "../protocol/event/frame.ts";
 import type { MissionStatus } from "../protocol/mission/status.ts";
 import type { TaskStatus } from "../protocol/task/status.ts";
-import { asError, type CallError, errorOf, type Result } from "./failure.ts";
+import { toThrowable, type CallError, errorOf, type Result } from "./failure.ts";
 import { pause } from "./send.ts";
 
 /**
@@ -104,7 +104,7 @@ async function* read(source: EventSource, first: Connected): AsyncGenerator<Stre
     }
     if (hasEnded(signal)) return;
     failures += 1;
-    if (now.kind === "refused" && (now.final || failures > tries)) throw asError(now.error);
+    if (now.kind === "refused" && (now.final || failures > tries)) throw toThrowable(now.error);
     if (failures > tries) throw new Error(`The event stream was cut ${failures} times in a row without a new event.`);
     const asked = now.kind === "refused" ? now.waitMs : undefined;
     // Jitter, so that readers whose connections were lost together do not reconnect together.

@@ -55,14 +55,14 @@ export const errorOf = async (response: Response): Promise<CallError> => {
 };
 
 /** A call's error as an exception. `status`: that of the answer, if there was one. */
-export const asError = (error: unknown, status?: number): Error => {
+export const toThrowable = (error: unknown, status?: number): Error => {
   if (error instanceof Error) return error;
   if (isErrorBody(error)) return new ServiceCallError(error);
   return new StrangeAnswer(status ?? 0, typeof error === "string" ? error : JSON.stringify(error));
 };
 
 /** Returns the result, or throws its error if `throws`. */
-export const settled = <T>(result: Result<T>, throws: boolean): Result<T> => {
-  if (throws && result.error !== undefined) throw asError(result.error, result.response?.status);
+export const resultOrThrow = <T>(result: Result<T>, throws: boolean): Result<T> => {
+  if (throws && result.error !== undefined) throw toThrowable(result.error, result.response?.status);
   return result;
 };

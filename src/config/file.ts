@@ -3,7 +3,7 @@ import { isAbsolute } from "node:path";
 import { findNodeAtLocation, type ParseError, parse as parseJsonc, parseTree, printParseErrorCode } from "jsonc-parser";
 import { z } from "zod";
 import { StartError } from "../error.ts";
-import { meant } from "../nearest.ts";
+import { didYouMean } from "../nearest.ts";
 import { effort } from "../protocol/field.ts";
 import { defaultLimits, type Limits } from "../protocol/limit.ts";
 import { imageName, networkHost } from "../protocol/task/environment.ts";
@@ -286,12 +286,12 @@ const wordsOf = (text: string, issue: z.core.$ZodIssue): string => {
     const [key = ""] = issue.keys;
     const offset = nodeAt([...issue.path, key])?.parent?.offset ?? 0;
     const known = Object.keys(shapeAt(configFile, issue.path));
-    return `:${placeIn(text, offset)}:${where} Unknown setting "${key}".${meant(key, known)}`;
+    return `:${placeIn(text, offset)}:${where} Unknown setting "${key}".${didYouMean(key, known)}`;
   }
   const offset = nodeAt(issue.path)?.offset ?? 0;
   const known = issue.code === "invalid_value" ? issue.values.map(String) : [];
   const given = typeof issue.input === "string" ? issue.input : "";
-  return `:${placeIn(text, offset)}:${where} ${issue.message}.${meant(given, known)}`;
+  return `:${placeIn(text, offset)}:${where} ${issue.message}.${didYouMean(given, known)}`;
 };
 
 /** The settings that are allowed at a place in the file. */

@@ -24,7 +24,7 @@ import type { EventEntry } from "./settings.ts";
  */
 
 export type IntakeDeps = {
-  tasks: Pick<Tasks, "create" | "message" | "see">;
+  tasks: Pick<Tasks, "create" | "message" | "refreshPullRequest">;
   store: Pick<Store, "state" | "list" | "read">;
   repositories: Pick<Repositories, "place" | "at">;
   limits: Limits;
@@ -150,7 +150,7 @@ export const createIntake = (deps: IntakeDeps) => {
         // The forge itself is asked, with the token, what became of the pull request.
         const state = await taskOf(event.repository, event.branch);
         if (state === undefined) return { ignored: "not a Task's pull request" };
-        await tasks.see(state.taskID, AbortSignal.timeout(longestAskMs));
+        await tasks.refreshPullRequest(state.taskID, AbortSignal.timeout(longestAskMs));
         return { taskID: state.taskID, repeated: false };
       }
       case "failed": {

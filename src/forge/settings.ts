@@ -1,5 +1,5 @@
 import { type Pattern, parsePattern } from "../repository/address.ts";
-import { secretAt } from "../repository/credential.ts";
+import { secretReader } from "../repository/credential.ts";
 import type { ForgeKind } from "../repository/repository.ts";
 import { shortestSecret } from "./signature.ts";
 
@@ -43,7 +43,7 @@ export const parseEvents = (
   for (const [at, { match, secret: where, ...entry }] of settings.entries()) {
     const pattern = parsePattern(match);
     if (pattern === undefined) return `events.${at}.match: expected scheme://host/path, got "${match}"`;
-    const secret = secretAt(where, env);
+    const secret = secretReader(where, env);
     if (secret === undefined) return `events.${at}.secret: expected env:NAME or file:/PATH, got something else`;
     if (where.startsWith("env:") && secret().length < shortestSecret)
       return `events.${at}.secret: expected at least ${shortestSecret} characters in ${where}`;

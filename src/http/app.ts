@@ -18,7 +18,7 @@ import type { Auth } from "./guard/auth.ts";
 import { bytesOf, createBodies } from "./request/body.ts";
 import type { Handler } from "./request/call.ts";
 import type { Timing } from "./stream/subscriber.ts";
-import { refuseOthers } from "./guard/own-page.ts";
+import { refuseSecretFromOthers } from "./guard/own-page.ts";
 import { guard, type GuardPolicy, pathOf } from "./guard/request.ts";
 import type { PlaceOf } from "./request/directory.ts";
 import { createRunOnce, type RealPath, type RunOnce, createAnswerOnce } from "./request/idempotency.ts";
@@ -34,7 +34,7 @@ import {
   jsonType,
   openEntry,
   send,
-  onSocket,
+  answeredOnSocket,
   writeLong,
 } from "./response/response.ts";
 import { tagged, tagOf, unchanged } from "./response/etag.ts";
@@ -247,7 +247,7 @@ export const createApp = (deps: AppDeps): App => {
   ): Promise<void> => {
     try {
       const answered = await answering();
-      if (answered !== onSocket) await writeLong(outgoing, answered);
+      if (answered !== answeredOnSocket) await writeLong(outgoing, answered);
     } catch (error) {
       if (await passedOn(incoming, outgoing, entry, error)) return;
       drain(incoming);
@@ -363,7 +363,7 @@ const createHandlers = (
     "service.models": async ({ entry }) => json(entry, 200, await deps.models()),
     "service.testModel": ({ entry, body, once }) => answered(entry, once, () => deps.testModel(body.model)),
     "service.setKey": ({ entry, body, once, incoming }) => {
-      refuseOthers(incoming, deps.auth.password !== undefined);
+      refuseSecretFromOthers(incoming, deps.auth.password !== undefined);
       return answered(entry, once, () => Promise.resolve(deps.setKey(body)));
     },
     "service.metrics": async ({ entry }) =>

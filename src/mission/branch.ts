@@ -1,7 +1,7 @@
 import { hasOwnBranch } from "../domain/mission/whole/merge.ts";
 import { isRunning, type MissionState } from "../domain/state/mission.ts";
 import type { Branches } from "../workspace/object/branch.ts";
-import { workDirectory } from "./repository.ts";
+import { taskDirectory } from "./repository.ts";
 import type { MissionRun } from "./run.ts";
 
 /**
@@ -30,7 +30,7 @@ export const branchHead = async (run: Place & Pick<MissionRun, "state">): Promis
  * resolves. undefined: the Mission has no branch of its own, its Tasks use the project's. A branch that was removed is
  * made anew, from the newest commit that landed there, unless that was merged already.
  */
-export const readyBranch = async (run: MissionRun): Promise<{ onto: string | undefined } | { why: string }> => {
+export const readyLocalBranch = async (run: MissionRun): Promise<{ onto: string | undefined } | { why: string }> => {
   for (;;) {
     run.signal.throwIfAborted();
     const state = run.state();
@@ -67,7 +67,7 @@ export const readyBranch = async (run: MissionRun): Promise<{ onto: string | und
  * for the Mission land there; without a branch its work directory.
  */
 export const catalogDirectory = async (run: MissionRun, newest = false): Promise<string> => {
-  if ((await branchHead(run)) === null) return workDirectory(run);
+  if ((await branchHead(run)) === null) return taskDirectory(run);
   const { files } = await (newest ? run.newestHead() : run.head());
   return files.root;
 };

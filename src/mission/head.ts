@@ -5,7 +5,7 @@ import { NoFiles } from "../tool/tool.ts";
 import { WorkspaceLost } from "../workspace/error.ts";
 import type { Head } from "../workspace/workspace.ts";
 import { branchHead } from "./branch.ts";
-import { workDirectory } from "./repository.ts";
+import { taskDirectory } from "./repository.ts";
 import type { MissionRun } from "./run.ts";
 
 /** The files of the Mission's project at its head. All calls of one reply see the same head. */
@@ -44,7 +44,7 @@ export const createHeadFiles = (run: () => MissionRun): HeadFiles => {
 
 /** The directory and commit from which a Task of the Mission would begin now. */
 const placeOf = async (run: MissionRun): Promise<{ directory: string; commit?: string }> => {
-  const directory = workDirectory(run);
+  const directory = taskDirectory(run);
   const place = run.repositories.at(directory);
   if (place === undefined) {
     const commit = await branchHead(run);

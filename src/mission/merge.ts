@@ -7,14 +7,14 @@ import { mergeRequest } from "../domain/task/by-service.ts";
 import { messageOf, ServiceError } from "../error.ts";
 import { newID } from "../id.ts";
 import { ClaimLost } from "../store/claimed-stream.ts";
-import { mustBeHere } from "../store/node.ts";
+import { expectLocalFiles } from "../store/node.ts";
 import type { Fence, Store } from "../store/store.ts";
 import type { Accepted, IdempotencyKey, MissionDispatch, TaskCreated } from "../task/tasks.ts";
 import { MissionMovedOn } from "../task/tasks.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
 import { refOf } from "./branch.ts";
 import type { Missions } from "./missions.ts";
-import { ownTask } from "./own-task.ts";
+import { serviceTask } from "./own-task.ts";
 import type { MissionDeps, MissionRun } from "./run.ts";
 
 /**
@@ -31,7 +31,7 @@ type Unmerged = { why: string | null };
  * Creates the Task that merges the Mission's branch, or says why not. Rejects with `MissionMovedOn` when the Mission's
  * log is newer than `state`, or the claim `fence` is lost.
  */
-export const beginMerge = async (
+export const dispatchMerge = async (
   { tasks, workspaces, limits }: MergeDeps,
   state: MissionState,
   { fence, once }: { fence?: Fence; once?: IdempotencyKey | undefined },
@@ -55,7 +55,7 @@ export const beginMerge = async (
   const of = { branch: branch.name, commit, title };
   const merge = { branch: branch.name, commit, into };
   const origin: MissionDispatch = {
-    ...ownTask(state, { callID: newID("call"), phase: "merge", brief: commit, reserved: budget, merge }, fence),
+    ...serviceTask(state, { callID: newID("call"), phase: "merge", brief: commit, reserved: budget, merge }, fence),
     approve: state.approve.filter((one) => one === "landing"),
     attachments: [],
     onto,
@@ -79,7 +79,7 @@ export const beginMerge = async (
 };
 
 /** Why a person cannot have the branch merged now; undefined: they can. */
-export const mergeBar = (state: MissionState): string | undefined => {
+export const mergeRefusal = (state: MissionState): string | undefined => {
   if (state.repository !== null) return "its branch is on the remote, and is proposed as a pull request there";
   if (!hasOwnBranch(state)) return "its phases land on the project's branch, separately";
   if (state.aborted !== null) return "it was aborted, and hears of no Task's end: wake it first";
@@ -99,11 +99,11 @@ export const createMerge =
   async (directory, missionID, once) => {
     for (;;) {
       const state = await stateOf(directory, missionID);
-      await mustBeHere(deps.store.nodes, state.sessionID);
-      const bar = mergeBar(state);
+      await expectLocalFiles(deps.store.nodes, state.sessionID);
+      const bar = mergeRefusal(state);
       if (bar !== undefined) throw notMergeable(missionID, bar);
       try {
-        const begun = await beginMerge(deps, state, { once });
+        const begun = await dispatchMerge(deps, state, { once });
         if (!("why" in begun)) return begun;
         throw notMergeable(missionID, begun.why ?? "the project's branch has all of it already");
       } catch (error) {
@@ -121,7 +121,7 @@ const longestReason = 1000;
 export const mergeWhenDone = async (run: MissionRun): Promise<void> => {
   const state = run.state();
   try {
-    const begun = await beginMerge(run, state, { fence: run.fence });
+    const begun = await dispatchMerge(run, state, { fence: run.fence });
     if ("why" in begun) await unmerged(run, begun.why);
     else await run.record([]);
   } catch (error) {

@@ -15,7 +15,7 @@ type Own = Pick<EventData["task.dispatched"], "callID" | "phase" | "brief" | "re
  * The fields that every such Task has. It is created only while the Mission's log is at the version of `state`.
  * `fence`: see `MissionDispatch`.
  */
-export const ownTask = (
+export const serviceTask = (
   { missionID, sessionID, version, models, named }: MissionState,
   own: Own,
   fence: Fence | undefined,
@@ -37,5 +37,5 @@ export const ownTask = (
 });
 
 /** What the Task does, in words for the Mission's agent. */
-export const dutyOf = ({ merge }: Pick<Dispatched, "merge">): string =>
+export const serviceDutyOf = ({ merge }: Pick<Dispatched, "merge">): string =>
   merge === undefined ? "judges the whole" : `merges ${merge.branch} into ${merge.into}`;

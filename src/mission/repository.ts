@@ -23,7 +23,7 @@ const branchPlace = (run: MissionRun, { url }: MissionRepository): RepositoryPla
  * The directory in which the Mission's catalog is read and its Tasks work: the project's, but with a repository the
  * place of the Mission's branch once something was dispatched.
  */
-export const workDirectory = (run: MissionRun): string => {
+export const taskDirectory = (run: MissionRun): string => {
   const { directory, repository, tasks } = run.state();
   return repository === null || tasks.length === 0 ? directory : branchPlace(run, repository).directory;
 };
@@ -53,7 +53,7 @@ export const refresh = async (run: MissionRun): Promise<string | undefined> => {
  * The directory for a Task to be dispatched. If the Mission's branch does not exist, it is made from the current head
  * of the base. Its name is recorded first, and a branch of that name that belongs to somebody else is left alone.
  */
-export const branchOut = async (run: MissionRun): Promise<{ directory: string } | { why: string }> => {
+export const readyRemoteBranch = async (run: MissionRun): Promise<{ directory: string } | { why: string }> => {
   const { directory, repository } = run.state();
   if (repository === null) return { directory };
   try {

@@ -8,7 +8,7 @@ import { messageOf, ServiceError } from "../error.ts";
 import type { MissionAborted, MissionAnswered, MissionPlanned, MissionStatus } from "../protocol/mission/status.ts";
 import type { TaskSummary } from "../protocol/task/status.ts";
 import { idempotencyRecord, replay } from "../task/operation/idempotency.ts";
-import { reach } from "../task/query/elsewhere.ts";
+import { reachCommits } from "../task/query/elsewhere.ts";
 import { withQueuePlaces } from "../task/query/queue-place.ts";
 import { soFarOf, withSoFar } from "../task/query/so-far.ts";
 import { messagesIn } from "../task/query/message.ts";
@@ -17,7 +17,7 @@ import { unheardMinutes } from "../task/unreported-end.ts";
 import type { Missions, MissionsDeps } from "./missions.ts";
 import { createWake } from "./wake.ts";
 import { createMerge } from "./merge.ts";
-import { planAnswered } from "./plan/approval.ts";
+import { planAnswerEvents } from "./plan/approval.ts";
 import { editPlan } from "./plan/edit.ts";
 import { mayProduce } from "./run.ts";
 
@@ -208,7 +208,7 @@ export const createMissions = (deps: MissionsDeps): Missions => {
             );
           case "events":
             return {
-              events: [...decision.events, ...(isApproval(state, askID) ? planAnswered(state, askID, body) : [])],
+              events: [...decision.events, ...(isApproval(state, askID) ? planAnswerEvents(state, askID, body) : [])],
               wakes: true,
               body: { missionID, askID, accepted: true, eventID: 0 },
             };
@@ -224,7 +224,7 @@ export const createMissions = (deps: MissionsDeps): Missions => {
       const state = await stateOf(directory, missionID);
       const { repository, tasks, sessionID } = state;
       const commits = tasks.flatMap(({ ends }) => ends.flatMap(({ landedCommit }) => landedCommit ?? []));
-      await reach(deps, { stream: sessionID, repository, commits, dirty: false }, signal);
+      await reachCommits(deps, { stream: sessionID, repository, commits, dirty: false }, signal);
       // Without places in the queue, which change from moment to moment and would make every archive different.
       return deps.archive(state, await statusFrom(state, await store.dispatched(state.sessionID)), signal);
     },

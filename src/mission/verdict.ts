@@ -12,9 +12,9 @@ import { filesIn } from "../task/workspace/read-diff.ts";
 import { type MissionDispatch, MissionMovedOn } from "../task/tasks.ts";
 import { counted, markForeign, truncateMiddle } from "../tool/result.ts";
 import { NoFiles } from "../tool/tool.ts";
-import { readyBranch } from "./branch.ts";
-import { ownTask } from "./own-task.ts";
-import { branchOut } from "./repository.ts";
+import { readyLocalBranch } from "./branch.ts";
+import { serviceTask } from "./own-task.ts";
+import { readyRemoteBranch } from "./repository.ts";
 import type { MissionRun } from "./run.ts";
 
 /**
@@ -90,9 +90,9 @@ const finished = async (run: MissionRun, { judging, version }: MissionState, ver
 const dispatch = async (run: MissionRun, state: MissionState, commit: string, callID: string): Promise<boolean> => {
   const share = shareOf(state, undefined, { first: false, kept: run.limits.reservePercent });
   if (!share.ok) return false;
-  const own = await readyBranch(run);
+  const own = await readyLocalBranch(run);
   if ("why" in own) return false;
-  const place = await branchOut(run);
+  const place = await readyRemoteBranch(run);
   if ("why" in place) return false;
   if (run.state().version !== state.version) return dispatch(run, run.state(), commit, callID);
   const base = await baseOf(run, state);
@@ -100,7 +100,7 @@ const dispatch = async (run: MissionRun, state: MissionState, commit: string, ca
   const budget = halfOf(share.budget);
   const judges = { commit, base, heard: state.words };
   const of = { callID, phase: "verdict", brief: hash("sha256", request), reserved: budget, judges };
-  const task = ownTask(state, of, run.fence);
+  const task = serviceTask(state, of, run.fence);
   const origin: MissionDispatch = {
     ...task,
     model: state.models.review ?? task.model,

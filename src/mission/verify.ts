@@ -1,4 +1,4 @@
-import { browserBeside } from "../check/browser/find.ts";
+import { browserForImage } from "../check/browser/find.ts";
 import type { Browser, CheckResult } from "../check/check.ts";
 import { runCheck } from "../check/run.ts";
 import { dueNow } from "../engine/due.ts";
@@ -40,7 +40,7 @@ export const verify = async (
   });
   if (typeof given === "string") return given;
   using _given = run.processes.setEnvironment(run.stream, given?.environment);
-  const browser = browserBeside(run.browser(), given?.environment.image);
+  const browser = browserForImage(run.browser(), given?.environment.image);
   const network = given?.environment.network ?? run.sandbox.network;
   const setup = given === undefined ? run.setup : given.setup;
   const failed = await setUpCheckout({ ...run, setup, signal }, opened.checkout, (place) =>
@@ -74,10 +74,10 @@ const headOf = async (run: MissionRun): Promise<Opened | string> => {
 
 /** Whether every required check passed, and at least one check did. */
 export const isGreen = (results: readonly Verification[]): boolean =>
-  redOf(results).length === 0 && results.some(({ state }) => state === "passed");
+  failedRequired(results).length === 0 && results.some(({ state }) => state === "passed");
 
 /** The required checks that did not pass. */
-export const redOf = (results: readonly Verification[]): Verification[] =>
+export const failedRequired = (results: readonly Verification[]): Verification[] =>
   results.filter(({ required, state }) => required && state !== "passed");
 
 type How = { signal: AbortSignal; network: Network; browser: Browser; onOutput?: (text: string) => void };

@@ -11,7 +11,7 @@ import type { CheckSpec } from "../protocol/check.ts";
 import type { OwnLimits } from "../protocol/field.ts";
 import type { MissionWake } from "../protocol/mission/request.ts";
 import type { MissionBudget, MissionWoken } from "../protocol/mission/status.ts";
-import { orFetched } from "../repository/fetched.ts";
+import { retryAfterFetch } from "../repository/fetched.ts";
 import { keepText } from "../store/blob/text.ts";
 import { invalidField } from "../task/operation/check-spec.ts";
 import type { Project } from "../workspace/workspace.ts";
@@ -34,7 +34,7 @@ export const createWake =
     const missionID = body.missionID ?? randomBytes(8).toString("hex");
     const model = body.model === undefined ? undefined : deps.resolveModel(body.model);
     const among = place.elsewhere === undefined ? place.directory : undefined;
-    await orFetched(deps.repositories, kept, () => checkSquads(deps, body.squads ?? [], among));
+    await retryAfterFetch(deps.repositories, kept, () => checkSquads(deps, body.squads ?? [], among));
     const given = {
       text: body.text === undefined ? undefined : await keepText(store.blobs, body.text),
       attachments: await keepAttachments(store.blobs, body.attachments ?? []),

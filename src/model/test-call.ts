@@ -80,7 +80,7 @@ const longestMs = 60_000;
 
 export type Trials = (ref: string | undefined) => Promise<ModelTrial>;
 
-export const createTrials = ({
+export const createModelTests = ({
   registry,
   replySeconds,
   redact,

@@ -5,7 +5,7 @@ import { messageOf } from "../error.ts";
 import type { Log } from "../log.ts";
 import { isFull } from "../store/disk/full.ts";
 import { startInteractive } from "./command/interactive.ts";
-import { exportsOf, layLine, lineScript } from "./command/line.ts";
+import { exportsOf, createLifeline, lineScript } from "./command/line.ts";
 import { createHold } from "./command/hold.ts";
 import { killMarked, type MarkFiles, markFileOf, statOf, wait } from "./command/kill.ts";
 import { createGroupRecord, endRecordedGroups } from "./command/group-record.ts";
@@ -33,7 +33,7 @@ import { withoutProxies } from "./sandbox/container.ts";
 import { hasProgram } from "./sandbox/image-root.ts";
 import { selfTest, tryList } from "./sandbox/self-test.ts";
 import { insideOf, type SandboxPlace } from "./sandbox/place.ts";
-import { findProgram, processGroupSandbox, loopbackUp, proxyEnv, type Sandbox } from "./sandbox/sandbox.ts";
+import { findProgram, processGroupSandbox, loopbackCommand, proxyEnv, type Sandbox } from "./sandbox/sandbox.ts";
 
 /**
  * Composes the process room: every command runs in its own process group, recorded from spawn to death, in the
@@ -151,7 +151,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
           }
         : { ...container.env },
     prelude: [
-      ...(sandbox.tier === 2 && !sandbox.network ? [loopbackUp] : []),
+      ...(sandbox.tier === 2 && !sandbox.network ? [loopbackCommand] : []),
       ...(container === undefined ? [] : [withoutProxies]),
       bounds,
     ].join("\n"),
@@ -272,7 +272,7 @@ export const createProcesses = (options: ProcessOptions): Processes => {
     };
     const own = join(talkFolder, mark.slice(runID.length + 1).replaceAll("/", "-"));
     if (sandbox.wrap !== undefined) await mkdir(own, { recursive: true, mode: 0o700 });
-    const line = container === undefined ? undefined : await layLine(own);
+    const line = container === undefined ? undefined : await createLifeline(own);
     if (container !== undefined) writeFileSync(join(own, "env"), exportsOf(start.env), { mode: 0o600 });
     const seen = place === undefined || sandbox.tier !== 1 ? root : (insideOf(place, root) ?? root);
     const argv = sandbox.wrap?.({

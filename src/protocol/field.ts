@@ -45,9 +45,9 @@ export const ownLimits = z
   .meta({ id: "OwnLimits" });
 
 /** `ownLimits` as recorded in events. */
-export const keptLimits = z.object({ askSeconds: z.number().exactOptional() });
+export const recordedLimits = z.object({ askSeconds: z.number().exactOptional() });
 
-export type OwnLimits = z.infer<typeof keptLimits>;
+export type OwnLimits = z.infer<typeof recordedLimits>;
 
 export const productPillar = z.enum(["code", "work"]);
 

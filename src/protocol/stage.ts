@@ -1,5 +1,5 @@
 import type { Frame } from "./event/frame.ts";
-import { ofService } from "./event/source.ts";
+import { serviceSourceOf } from "./event/source.ts";
 
 /** The five stages that a Task passes through. */
 
@@ -19,8 +19,8 @@ export const beginsStage = (frame: Frame, at: Stage, reviewers: Set<string>): St
     case "run.resumed":
       return at === "queue" ? "work" : undefined;
     case "message.received":
-      if (frame.data.disposition === "restarted" && ofService(frame.data) === undefined) return "queue";
-      return ofService(frame.data) === undefined ? undefined : "work";
+      if (frame.data.disposition === "restarted" && serviceSourceOf(frame.data) === undefined) return "queue";
+      return serviceSourceOf(frame.data) === undefined ? undefined : "work";
     case "reply.finished":
     case "tool.started":
       return reviewers.has(frame.data.sessionID) ? "review" : "work";

@@ -39,7 +39,7 @@ export type Remote = {
 /** A remote that gets a token. */
 export type ShownRemote = Remote & { credential: Exclude<Credential, { kind: "ssh" }> };
 
-export const isShown = (remote: Remote): remote is ShownRemote =>
+export const usesToken = (remote: Remote): remote is ShownRemote =>
   remote.credential !== undefined && remote.credential.kind !== "ssh";
 
 type Entry = { pattern: Pattern; credential: Credential };
@@ -65,13 +65,13 @@ export const parseCredentials = (
     if (address !== undefined && !isInterface(address))
       return `credentials.${at}.api: expected https://host/path without a user or query, got "${entry.api}"`;
     if ("app" in entry) {
-      const key = secretAt(entry.app.key, env);
+      const key = secretReader(entry.app.key, env);
       const problem = key === undefined ? "expected env:NAME or file:/PATH, got something else" : problemOfKey(key);
       if (key === undefined || problem !== undefined) return `credentials.${at}.app.key: ${problem}`;
       entries.push({ pattern, credential: { kind: "app", id: String(entry.app.id), key, api: address?.href } });
       continue;
     }
-    const read = secretAt(entry.token, env);
+    const read = secretReader(entry.token, env);
     if (read === undefined) return `credentials.${at}.token: expected env:NAME or file:/PATH, got something else`;
     if (entry.token.startsWith("env:") && read() === "")
       return `credentials.${at}.token: the variable ${entry.token.slice("env:".length)} is not set`;
@@ -96,7 +96,7 @@ const problemOfKey = (key: () => string): string | undefined => {
  * A function that reads a secret from where the operator keeps it, `env:NAME` or `file:/PATH`; undefined: `where` is
  * neither.
  */
-export const secretAt = (
+export const secretReader = (
   where: string,
   env: Readonly<Record<string, string | undefined>>,
 ): (() => string) | undefined => {

@@ -15,7 +15,7 @@ const fetch = (repositories: Fetching, place: RepositoryPlace, most = Number.POS
 const listSeconds = 20;
 
 /** Calls `look` again after a fetch if it found no such squad. `place` undefined: there is no repository to fetch. */
-export const orFetched = async <T>(
+export const retryAfterFetch = async <T>(
   repositories: Fetching,
   place: RepositoryPlace | undefined,
   look: () => Promise<T>,

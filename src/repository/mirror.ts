@@ -7,7 +7,7 @@ import { measureUsage } from "../workspace/usage/measure.ts";
 import type { Remote } from "./credential.ts";
 import type { RemoteGit } from "./remote-git.ts";
 import { type Fetched, RepositoryAway, type RepositoryPlace } from "./repository.ts";
-import { plainWords } from "./words.ts";
+import { plainText } from "./words.ts";
 
 /** The bare mirror of a repository, and the files of its refs. */
 
@@ -249,8 +249,8 @@ export const createMirror = (options: { remoteGit: RemoteGit; git: CreateGitOpti
         .filter((each) => each.startsWith("remote:"))
         .map((each) => each.slice("remote:".length).trim())
         .filter((each) => each !== "");
-      if (line === "" && said.length === 0) throw new RepositoryAway(plainWords(stderr, 400));
-      const words = plainWords([...said, reason].join(" "), 1000);
+      if (line === "" && said.length === 0) throw new RepositoryAway(plainText(stderr, 400));
+      const words = plainText([...said, reason].join(" "), 1000);
       // Another push was quicker; each forge reports that in its own words.
       return {
         ok: false,

@@ -8,10 +8,10 @@ import { shellQuote } from "../shell-quote.ts";
 import { type Author, environmentOf, settings } from "../workspace/git/hardened.ts";
 import { GitError, type GitResult, runGit } from "../workspace/git/run.ts";
 import type { Address } from "./address.ts";
-import { type Credential, credentialFile, isShown, type Remote, type ShownRemote } from "./credential.ts";
+import { type Credential, credentialFile, usesToken, type Remote, type ShownRemote } from "./credential.ts";
 import { ForgeRefused, RepositoryAway } from "./repository.ts";
 import type { Tokens } from "./token.ts";
-import { plainWords } from "./words.ts";
+import { plainText } from "./words.ts";
 
 /**
  * The second profile of git: fetch, ls-remote and push, on the bare mirror alone. It has the credentials, and may use
@@ -90,7 +90,7 @@ export const createRemoteGit = (options: {
 
   return {
     async run(mirror, remote, args, options) {
-      if (!isShown(remote)) return once(mirror, remote, undefined, args, options);
+      if (!usesToken(remote)) return once(mirror, remote, undefined, args, options);
       const token = await tokenOf(tokens, remote, options.signal);
       try {
         return await once(mirror, remote, token, args, options);
@@ -216,7 +216,7 @@ const awayFor = (error: GitError): RepositoryAway => {
   const known = lasting.find(({ pattern }) => pattern.test(error.stderr));
   const own = known && error.stderr.split("\n").find((line) => known.pattern.test(line));
   const words = (known?.words ?? own?.trim().slice(0, 400) ?? lastLine(error.stderr)) || error.message;
-  return new RepositoryAway(plainWords(words, 400), { cause: error, lasting: known !== undefined });
+  return new RepositoryAway(plainText(words, 400), { cause: error, lasting: known !== undefined });
 };
 
 const lastLine = (stderr: string): string => {

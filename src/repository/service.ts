@@ -11,10 +11,10 @@ import { createGit, type Git, GitError } from "../workspace/git/git.ts";
 import { defaultAuthor, defaultPath, type Author } from "../workspace/git/hardened.ts";
 import { setRef } from "../workspace/object/ref.ts";
 import { parseAddress, parsePattern, parseRef, type Pattern } from "./address.ts";
-import { credentialFor, type CredentialSettings, isShown, parseCredentials, type Remote } from "./credential.ts";
+import { credentialFor, type CredentialSettings, usesToken, parseCredentials, type Remote } from "./credential.ts";
 import { hasCommit, indexPack, isWithin, packInto, takeCommit, tipsWithout } from "./exchange.ts";
 import { filledFrom, fillIn } from "./fill/fill.ts";
-import { namesAgain } from "./fill/names.ts";
+import { restorePointers } from "./fill/names.ts";
 import { openForge } from "./forge/open.ts";
 import { forgeOf } from "./forge/place.ts";
 import { propose } from "./forge/propose.ts";
@@ -125,7 +125,7 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
   const forgeAt = async (place: RepositoryPlace, signal: AbortSignal) => {
     const remote = remoteOf(place);
     const forge = forgeOf(remote.address, remote.credential);
-    if ("problem" in forge || !isShown(remote))
+    if ("problem" in forge || !usesToken(remote))
       throw new ForgeRefused(
         0,
         `No pull request can be opened for ${place.url}: ${"problem" in forge ? forge.problem : ""}.`,
@@ -342,7 +342,7 @@ export const createRepositories = (options: RepositoriesOptions): Repositories =
       const of = filledFrom(place.mirror, base);
       return of === null
         ? { commit }
-        : namesAgain(mirror.objectsOf(place), { commit, base, of, folder: given }, signal);
+        : restorePointers(mirror.objectsOf(place), { commit, base, of, folder: given }, signal);
     },
     ask: async (place, ref, signal) => (await mirror.ask(place, remoteOf(place), ref, signal)).commit,
     async push(place, { commit, ref, from }, signal) {

@@ -21,7 +21,7 @@ export const pageOf = (entries: readonly EventEntry[], url: string): string | un
   entries.find(({ pattern }) => pattern.matches(parseAddress(url)))?.page;
 
 /** Listens for events of forges on the configured port; undefined: no port is set. */
-export const hearForges = async (
+export const openForgeListener = async (
   { host, forgePort }: Config,
   entries: readonly EventEntry[],
   deps: IntakeDeps,

@@ -8,13 +8,13 @@ import { findBrowser } from "../check/browser/find.ts";
 import { findProgram, type Sandbox } from "../process/sandbox/sandbox.ts";
 import { findContainer } from "../process/image/container.ts";
 import { findEngine, inspectImage, type RunEngine } from "../process/image/engine.ts";
-import { execute, tryList, unseenIn } from "../process/sandbox/self-test.ts";
+import { execute, tryList, programsMissingInside } from "../process/sandbox/self-test.ts";
 import { findSandbox, type Trial } from "../process/sandbox/tier.ts";
 import { secretNamed } from "../protocol/task/environment.ts";
 import { problemOf } from "../repository/service.ts";
 import { unusedMirrors } from "../repository/sweep.ts";
 import { type Catalog, createCatalog } from "../squad/catalog/catalog.ts";
-import { type Kept, keptIn } from "../workspace/worktree/left-behind.ts";
+import { type Kept, removalFailuresIn } from "../workspace/worktree/left-behind.ts";
 
 /**
  * What the service finds on this machine for its configuration: the sandbox, squads, the browser, and worktrees and
@@ -50,7 +50,7 @@ export const catalogOf = ({ agents, mcpServers }: Config, dataDir: string | unde
   createCatalog({ dataDir, external: Object.keys(agents), servers: Object.keys(mcpServers) });
 
 /** Why commands cannot be restricted to a list of hosts; undefined: they can. */
-export const listProblem = async (sandbox: Sandbox, { env }: Pick<Config, "env">): Promise<string | undefined> => {
+export const hostListProblem = async (sandbox: Sandbox, { env }: Pick<Config, "env">): Promise<string | undefined> => {
   const tried = await tryList(sandbox, env["PATH"] ?? "/usr/local/bin:/usr/bin:/bin");
   return tried.ok ? undefined : tried.why;
 };
@@ -143,7 +143,7 @@ const isInstalled = (command: string, env: Config["env"]): boolean =>
 export const unseenServers = (sandbox: Sandbox, { mcpServers, env }: Pick<Config, "mcpServers" | "env">) => {
   const programs = Object.values(mcpServers).flatMap((server) => (server.kind === "stdio" ? [server.command] : []));
   const wanted = programs.filter((command) => !(command.includes("/") && !isAbsolute(command)));
-  return unseenIn(sandbox, env["PATH"] ?? "/usr/local/bin:/usr/bin:/bin", [...new Set(wanted)]);
+  return programsMissingInside(sandbox, env["PATH"] ?? "/usr/local/bin:/usr/bin:/bin", [...new Set(wanted)]);
 };
 
 const isProgram = (path: string): boolean => {
@@ -186,4 +186,4 @@ export const repositoryProblem = ({ repositories, env }: Config): string | undef
 export const oldMirrors = ({ dataDir, repositories }: Config): string[] =>
   unusedMirrors(dataDir, repositories.mirrorDays, new Date()).map(({ url }) => url);
 
-export const keptWorktrees = ({ dataDir }: Config): Kept[] => keptIn(dataDir);
+export const keptWorktrees = ({ dataDir }: Config): Kept[] => removalFailuresIn(dataDir);

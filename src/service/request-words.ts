@@ -1,5 +1,5 @@
 import type { EnvironmentSettings } from "../protocol/task/environment.ts";
-import { askedWords, projectFile } from "../tool/mcp/project-file.ts";
+import { describeServer, projectFile } from "../tool/mcp/project-file.ts";
 import type { ProjectRequest } from "./trust.ts";
 
 /** A project's request in sentences, for the person who decides about it on the command line or on the page. */
@@ -9,7 +9,7 @@ export type RequestWords = { requests: string[]; problems: string[]; grantable: 
 export const wordsOf = (request: ProjectRequest): RequestWords => {
   if (request.file === projectFile) {
     const { servers, problems } = request.asked;
-    const requests = Object.entries(servers).map(([name, server]) => `${name}: ${askedWords(server)}`);
+    const requests = Object.entries(servers).map(([name, server]) => `${name}: ${describeServer(server)}`);
     return {
       requests,
       problems: Object.entries(problems).map(([name, why]) => `${name || projectFile}: ${why}`),

@@ -6,7 +6,7 @@ import type { devcontainerFile, environmentFile, EnvironmentSettings } from "../
 import { readAsked } from "../task/worker/environment.ts";
 import { readProjectFile } from "../task/worker/project-request.ts";
 import { ServiceError } from "../error.ts";
-import { type Asked, projectFile, readAsked as readServers } from "../tool/mcp/project-file.ts";
+import { type Asked, projectFile, parseRequestedServers as readServers } from "../tool/mcp/project-file.ts";
 import { FileRefused } from "../workspace/file/files.ts";
 import { inspectProject } from "../workspace/project.ts";
 

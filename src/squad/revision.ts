@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { ServiceError } from "../error.ts";
-import { meant } from "../nearest.ts";
+import { didYouMean } from "../nearest.ts";
 import type { Blobs } from "../store/store.ts";
 import type { Catalog } from "./catalog/catalog.ts";
 import { decode, encode, placeOf } from "./package/package.ts";
@@ -64,7 +64,7 @@ const notAvailable = async (
   const why = broken === undefined ? "" : `, whose package is broken (${placeOf(broken)}: ${broken.message})`;
   return new ServiceError(
     "squad_not_available",
-    `Expected promptProfile to be an installed squad (${squads.map(({ squad }) => squad.id).join(", ")}), got ${JSON.stringify(id)}${why}.${meant(
+    `Expected promptProfile to be an installed squad (${squads.map(({ squad }) => squad.id).join(", ")}), got ${JSON.stringify(id)}${why}.${didYouMean(
       id,
       squads.map(({ squad }) => squad.id),
     )}`,

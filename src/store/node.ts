@@ -40,7 +40,7 @@ export const differing = (one: Configuration | null, other: Configuration | null
   one === null || other === null ? [] : configurationParts.filter((part) => one[part] !== other[part]);
 
 /** Why a node does not take up a Task, in words; empty: it does. */
-export const lacking = (terms: Terms | null, { configuration, tier, browser, hasSpace }: Offer): string[] => [
+export const unmetTerms = (terms: Terms | null, { configuration, tier, browser, hasSpace }: Offer): string[] => [
   ...(hasSpace ? [] : ["no room on its disk"]),
   ...(terms === null ? [] : differing(terms, configuration).map((part) => `other ${part}`)),
   ...(terms !== null && tier > terms.tier ? ["a weaker sandbox"] : []),
@@ -48,9 +48,9 @@ export const lacking = (terms: Terms | null, { configuration, tier, browser, has
 ];
 
 /** Why no node takes up a Task; undefined: one does, when it has room. */
-export const untakenBy = (terms: Terms | null, takers: ReadonlyMap<string, Offer>): string | undefined => {
+export const reasonNotTaken = (terms: Terms | null, takers: ReadonlyMap<string, Offer>): string | undefined => {
   if (takers.size === 0) return "waits for a node that runs Tasks, and none is up: start one";
-  const why = [...takers].map(([name, offer]) => [name, lacking(terms, offer)] as const);
+  const why = [...takers].map(([name, offer]) => [name, unmetTerms(terms, offer)] as const);
   if (why.some(([, lacks]) => lacks.length === 0)) return undefined;
   const each = why.map(([name, lacks]) => `${name} has ${lacks.join(", ")}`).join("; ");
   return `waits for a node like the one that accepted it: ${each}`;
@@ -178,13 +178,13 @@ export interface Nodes {
 }
 
 /** Rejects with `node_away` if another node has the stream's files. */
-export const mustBeHere = async (nodes: Nodes | undefined, stream: StreamID): Promise<void> => {
+export const expectLocalFiles = async (nodes: Nodes | undefined, stream: StreamID): Promise<void> => {
   const placed = (await nodes?.elsewhere([stream]))?.get(stream);
-  if (placed !== undefined) throw away(nodes, stream, placed);
+  if (placed !== undefined) throw nodeAwayError(nodes, stream, placed);
 };
 
 /** The error of a request that needs files which only another node has. */
-export const away = (
+export const nodeAwayError = (
   nodes: Pick<Nodes, "name"> | undefined,
   stream: StreamID,
   { node, seenAt, isUp }: Placed,

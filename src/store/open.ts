@@ -7,7 +7,7 @@ import type { Log } from "../log.ts";
 import type { Limits } from "../protocol/limit.ts";
 import { type Disk, type DiskOptions, openDisk } from "./disk/disk.ts";
 import { lockFolder } from "./lock.ts";
-import { absent, createBlobs, temporaryFolder } from "./blob/folder.ts";
+import { undefinedIfMissing, createBlobs, temporaryFolder } from "./blob/folder.ts";
 import { fromFolder, hasBlobs } from "./blob/move.ts";
 import { placeBlobs } from "./blob/place.ts";
 import type { S3Place } from "./blob/s3.ts";
@@ -171,9 +171,9 @@ const placeForBlobs = async (
 
 const areInDatabase = async (url: string): Promise<boolean> => {
   const { hasDatabaseBlobs } = await import("./postgres/blob.ts");
-  const { notStarted } = await import("./postgres/node/not-started.ts");
+  const { startErrorOf } = await import("./postgres/node/not-started.ts");
   return hasDatabaseBlobs(url).catch((error: unknown) => {
-    throw notStarted(error);
+    throw startErrorOf(error);
   });
 };
 
@@ -204,9 +204,9 @@ const placeInBucket = async (dataDir: string, bucket: Blobs, log: Log) => {
 const openPostgres = async (options: Parameters<typeof createPostgresStore>[0]): Promise<Store> => {
   const { createPostgresStore: create } = await import("./postgres/postgres.ts");
   const { isPassing } = await import("./postgres/fault.ts");
-  const { notStarted } = await import("./postgres/node/not-started.ts");
+  const { startErrorOf } = await import("./postgres/node/not-started.ts");
   return create(options).catch((error: unknown) => {
-    throw isPassing(error) ? notStarted(error) : error;
+    throw isPassing(error) ? startErrorOf(error) : error;
   });
 };
 
@@ -241,7 +241,7 @@ const watchIntegrity = (store: Store & { verify?(): Promise<void> }, log: Log): 
 
 const instanceOf = async (dataDir: string): Promise<string> => {
   const file = join(dataDir, "instance");
-  const known = (await readFile(file, "utf8").catch(absent)) ?? "";
+  const known = (await readFile(file, "utf8").catch(undefinedIfMissing)) ?? "";
   if (known !== "") return known;
   const made = randomUUID();
   await writeFile(file, made, { mode: 0o600 });

@@ -24,7 +24,7 @@ const reads = [
 ] as const satisfies (keyof Store)[];
 
 /** The store for a run: its reads and its blobs, too, wait while the database cannot be reached. */
-export const throughOutage = <S extends Store>(store: S, signal: AbortSignal): S => {
+export const retryingReads = <S extends Store>(store: S, signal: AbortSignal): S => {
   // A file does not become unreachable for a while.
   if (store.kind === "sqlite") return store;
   const waiting =

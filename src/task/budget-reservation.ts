@@ -1,7 +1,7 @@
 import type { DomainEvent, StreamID } from "../domain/event.ts";
 import { grantOf, grantText } from "../domain/mission/grant.ts";
 import { minutesOf } from "../domain/mission/budget.ts";
-import { seenWith } from "../domain/mission/status.ts";
+import { withCurrentRows } from "../domain/mission/status.ts";
 import type { MissionState } from "../domain/state/mission.ts";
 import { isActive, type TaskState } from "../domain/state/task.ts";
 import { ServiceError } from "../error.ts";
@@ -35,7 +35,7 @@ export const createReserve = ({
     const mission = await store.mission(stream);
     if (mission === undefined || mission.cap === null) return mission;
     const rows = new Map((await store.dispatched(stream)).map((row) => [row.taskID, row]));
-    return seenWith(mission, rows, await unheardMinutes(store, mission, rows));
+    return withCurrentRows(mission, rows, await unheardMinutes(store, mission, rows));
   };
 
   const reserve = async (

@@ -65,7 +65,7 @@ export type RunDeps = {
   diagnostics: { enabled: boolean; room: () => Disposable | undefined };
   slots: Slots;
   /** For work beside a Task's own, such as checks on the base; such work takes a slot as well. */
-  besides: Slots;
+  backgroundSlots: Slots;
   checkResults: CheckResults;
   engine: Pick<Engine, "standAside" | "drains" | "betweenSteps">;
   suspects: Suspects;
@@ -169,7 +169,7 @@ export type Checkpoints = {
    * Call it after each call of an agent. Keeps the files, concurrently with the work that follows, if a checkpoint is
    * due and no call is under way that may change them.
    */
-  look(): void;
+  keepIfDue(): void;
   /**
    * Keeps the files at once if calls have changed them, because the run is about to end or to wait. Resolves when done.
    */
@@ -212,7 +212,7 @@ export interface Baseline extends AsyncDisposable {
    * Ids of checks that have been running on the base for more than half of their time limit, so their result comes
    * soon.
    */
-  late(): string[];
+  slowChecks(): string[];
   /** Resolves when the results on the current base are on record. */
   settled(): Promise<void>;
   /**

@@ -12,8 +12,8 @@ import { createRetry } from "./operation/ended/retry.ts";
 import { createRevert } from "./operation/ended/revert.ts";
 import { createReserve } from "./budget-reservation.ts";
 import { createUpdate } from "./operation/update.ts";
-import { mustBeHere } from "../store/node.ts";
-import { archivedOf, reach } from "./query/elsewhere.ts";
+import { expectLocalFiles } from "../store/node.ts";
+import { archivedOf, bringTakenOver, reachCommits } from "./query/elsewhere.ts";
 import { createReads } from "./query/read.ts";
 import type { Tasks, TasksDeps } from "./tasks.ts";
 
@@ -25,16 +25,16 @@ export const createTasks = (deps: TasksDeps): Tasks => {
   const captures = createCaptures(deps.captures, deps, accept);
   const remove = createRemove(deps, (taskID) => captures.stop(taskID));
   const revert = createRevert(deps, accept);
-  const here = (taskID: string) => mustBeHere(deps.store.nodes, taskID);
+  const here = (taskID: string) => expectLocalFiles(deps.store.nodes, taskID);
   return {
     ...reads,
-    pause: deps.disk.shortage,
+    pauseReason: deps.disk.shortage,
     create: createTask(deps),
     message: createMessage(deps, accept, reserve, (taskID) => captures.stop(taskID)),
     answer: createAnswer(deps, accept),
-    pass: createPass(deps, accept),
+    passAskToPerson: createPass(deps, accept),
     interrupt: createInterrupt(deps, accept),
-    see: createSeeRequest(deps, accept),
+    refreshPullRequest: createSeeRequest(deps, accept),
     retry: createRetry(deps, accept, reserve, (taskID) => captures.stop(taskID)),
     revert: async (directory, taskID, ...rest) => {
       // The landed commits of a repository's Task are on the remote, so any node can revert them.
@@ -56,7 +56,8 @@ export const createTasks = (deps: TasksDeps): Tasks => {
     },
     archive: async (directory, taskID, signal) => {
       const state = await accept.own(directory, taskID);
-      await reach(deps, archivedOf(state), signal);
+      const at = await reachCommits(deps, archivedOf(state), signal);
+      if (at === "here" && state.moved !== null) await bringTakenOver(deps, state, signal);
       return deps.archive(state, signal);
     },
     stop: () => captures.stop(),

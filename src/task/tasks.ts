@@ -81,7 +81,7 @@ export interface Tasks {
   /** The status with the request's full text, attachments and checks. */
   get(taskID: string): Promise<TaskDetail>;
   /** Why all Tasks are paused now, in words; undefined: they are not. */
-  pause(): string | undefined;
+  pauseReason(): string | undefined;
   /** What the Task is doing, its checks, slices, usage and, while queued, its place. */
   status(taskID: string): Promise<TaskStatus>;
   /** The status with slices by column, and the newest messages and events. */
@@ -137,7 +137,7 @@ export interface Tasks {
    * Records what became of an ended Task's pull request, if that has changed. A forge that does not answer is not an
    * error.
    */
-  see(taskID: string, signal: AbortSignal): Promise<void>;
+  refreshPullRequest(taskID: string, signal: AbortSignal): Promise<void>;
   /**
    * Cancels the Task. `mode: "stop"` (the default) ends what is under way; `"wrap_up"` lets the agent finish its step
    * and give a last summary. The answer has status 202 while a run has to complete the cancel, and 200 once the Task is
@@ -166,7 +166,7 @@ export interface Tasks {
     from: Answerer | "mission",
   ): Promise<Accepted<AnswerAccepted>>;
   /** Passes an ask of a Task on from its Mission to a person; does nothing when the ask is closed, or the Task gone. */
-  pass(taskID: string, askID: string): Promise<void>;
+  passAskToPerson(taskID: string, askID: string): Promise<void>;
   /**
    * Stops one delegated session and those it has delegated to; the Task continues. Refuses with `session_not_found`,
    * with `session_ended`, and with `invalid_request` for the Orchestrator's session.

@@ -47,7 +47,7 @@ export const effectOf = (tool: Tool, input: unknown): Effect => tool.effectOf?.(
  * Schema metadata of arguments that are accepted but left out of the schema that language models read with every
  * request: they are for the built-in model, or another tool does the same.
  */
-export const untold = { untold: true };
+export const hiddenFromModels = { untold: true };
 
 export type ToolResult = {
   outcome: "ok" | "error";

@@ -1,4 +1,4 @@
-import { landedAs } from "../domain/task/landing.ts";
+import { publishedCommit } from "../domain/task/landing.ts";
 import { pendingOf } from "../domain/session/ask.ts";
 import { isMission, type Recorded } from "../domain/event.ts";
 import type { MissionState } from "../domain/state/mission.ts";
@@ -81,7 +81,7 @@ export const taskMessage = (event: NotifiedEvent, state: TaskState): WebhookMess
     ...(state.error === null ? {} : { error: state.error }),
     ...(state.errorInfo === null ? {} : { errorInfo: state.errorInfo }),
     ...askOf(event, state),
-    landedCommit: state.landed && landedAs(state.landed),
+    landedCommit: state.landed && publishedCommit(state.landed),
     branch: state.workspace?.branch ?? null,
     costUSD: state.usage.costUSD,
     metadata: state.metadata,

@@ -275,7 +275,7 @@ export const createWebhooks = async (deps: WebhooksDeps) => {
  * Checks a Task's `callbackURL`. Returns the URL to which messages are sent, and the part that may be shown. Throws
  * `invalid_request`.
  */
-export const callbackTo = (text: string, allowed: AllowedTargets): { url: string; shown: string } => {
+export const checkCallbackURL = (text: string, allowed: AllowedTargets): { url: string; shown: string } => {
   const url = checkTarget(text, allowed);
   if (typeof url === "string") throw refusedTarget("body.callbackURL", url);
   return { url: url.href, shown: shownURL(url.href) };

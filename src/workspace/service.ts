@@ -21,7 +21,7 @@ import { createMerges } from "./rebase/merge.ts";
 import { createRebases } from "./rebase/rebase.ts";
 import { createWorktreeRecords } from "./record.ts";
 import { holdDirectory } from "./worktree/hold.ts";
-import { createKept } from "./worktree/left-behind.ts";
+import { createRemovalFailures } from "./worktree/left-behind.ts";
 import { putBorrowedAside, recordBorrowed } from "./tamper/borrowed.ts";
 import { createRetention, refsOf } from "./worktree/retire.ts";
 import { branchOf, createWorktreeFolder } from "./worktree/create.ts";
@@ -93,7 +93,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
     limits: options.limits,
     path,
   });
-  const kept = createKept(dataDir, log);
+  const kept = createRemovalFailures(dataDir, log);
   const retention = createRetention({
     kept,
     home,
@@ -194,6 +194,7 @@ export const createWorkspaces = (options: WorkspacesOptions): Workspaces => {
       const folders = [...own.map((name) => join(home, name)), processes.homeOf(taskID)];
       return measureUsage(folders, folder.worktreeOf(taskID));
     },
+    holds: (taskID, { kind }) => kind === "directory" || records.of(taskID) !== undefined,
     keepWhileRead(taskID) {
       readers.set(taskID, (readers.get(taskID) ?? 0) + 1);
       return {

@@ -272,9 +272,11 @@ export interface Workspaces {
    * Opens a workspace that `prepare` recorded; a worktree that is gone is created again from its branch. Only the run
    * of the Task passes `tip`, the commit that the files should be at: then a move to another base that a crash
    * interrupted is undone. Without `tip` a missing worktree is not created again, and only its commits can be read.
-   * Throws `WorkspaceLost` where the repository is gone.
+   * Throws `WorkspaceLost` where the repository is gone, and where this data folder does not hold the worktree.
    */
   open(taskID: string, prepared: Prepared, tip?: string): Promise<Workspace>;
+  /** Whether this data folder holds the worktree, or only its record, as after a retirement; true for work in place. */
+  holds(taskID: string, prepared: Pick<Prepared, "kind">): boolean;
   /**
    * Records, before the Task's commands run, which objects the repositories below its directory borrow from others;
    * later calls change nothing.

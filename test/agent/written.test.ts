@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
-import { createWritten } from "../../src/agent/loop/written.ts";
+import { createArgumentProgress } from "../../src/agent/loop/written.ts";
 
 /** What is told of a call whose arguments are still arriving. */
 
 const toldOf = (tool: string, input: object | string, size: number): [string, number][] => {
   const told: [string, number][] = [];
-  const written = createWritten((text, lines) => told.push([text, lines]));
+  const written = createArgumentProgress((text, lines) => told.push([text, lines]));
   const json = typeof input === "string" ? input : JSON.stringify(input);
   for (let at = 0; at < json.length; at += size) written({ id: "1", tool }, json.slice(at, at + size));
   return told;

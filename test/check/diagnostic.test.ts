@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { createLedger } from "../../src/check/diagnostic/checker.ts";
-import { createDiagnostics, createRoom } from "../../src/check/diagnostic/diagnostics.ts";
+import { createDiagnostics, createCheckerSlots } from "../../src/check/diagnostic/diagnostics.ts";
 import { finding, findingsIn, told } from "../../src/check/diagnostic/finding.ts";
 import { createFinder } from "../../src/check/diagnostic/find-checker.ts";
 import { createFiles } from "../../src/workspace/file/files.ts";
@@ -85,7 +85,7 @@ test.each([
     },
   } as unknown as Workspace;
   const find = createFinder({ files: createFiles(folder.path), onPath: (name) => name.startsWith("go") });
-  const diagnostics = createDiagnostics(() => ({ find }), createRoom(1));
+  const diagnostics = createDiagnostics(() => ({ find }), createCheckerSlots(1));
   const started = performance.now();
   expect(
     await diagnostics.after(
@@ -99,7 +99,7 @@ test.each([
 });
 
 test("there is room for so many that stay, and for one more when one has gone", () => {
-  const room = createRoom(2);
+  const room = createCheckerSlots(2);
   const one = room();
   room();
   expect(room()).toBeUndefined();

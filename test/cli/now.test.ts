@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { StreamFrame } from "../../src/client/event-stream.ts";
-import { createDoing, nowWords } from "../../src/cli/task/now.ts";
+import { createActivity, nowWords } from "../../src/cli/task/now.ts";
 
 /** What a terminal shows of what a Task does now. */
 
@@ -20,7 +20,7 @@ test("what it does, for how long, and how much there is of it; the number is nev
 });
 
 test("the frames of a stream tell it; a late one of what is complete does not", () => {
-  const doing = createDoing();
+  const doing = createActivity();
   const words = () => doing.words(later);
   expect(words()).toBe("");
   doing.take(frame("task.snapshot", { now: { kind: "model", text: "Waiting for mock/large", since } }));
@@ -43,7 +43,7 @@ test("how many are ahead of it in the queue, as a status record tells; elsewhere
   expect(nowWords(now, later, 100, { position: 6 })).toBe("Waiting in the queue · 14.0 s · 5 ahead");
   expect(nowWords(now, later, 100, { position: 1 })).toBe("Waiting in the queue · 14.0 s · next in line");
   expect(nowWords({ ...now, kind: "tool" }, later, 100, { position: 6 })).toBe("Waiting in the queue · 14.0 s");
-  const doing = createDoing();
+  const doing = createActivity();
   expect(doing.isQueued()).toBe(false);
   doing.take(frame("task.snapshot", { now, queue: { position: 3 } }));
   expect([doing.isQueued(), doing.words(later)]).toEqual([true, "Waiting in the queue · 14.0 s · 2 ahead"]);

@@ -104,7 +104,7 @@ export const openTaskService = async (options: TaskServiceOptions): Promise<Task
       setup: undefined,
       models: { load: async () => model, fallbackModel: async () => undefined },
       slots: createSlots(4),
-      besides: createSlots(1),
+      backgroundSlots: createSlots(1),
       checkResults: createCheckResults(join(folder, "checks"), now, silent),
       browser: () => ({ program: undefined, bare: false }),
       web: undefined,

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { missionLog, woken } from "../harness/mission-log.ts";
 import { git, makeProject, temporary } from "../harness/project.ts";
-import { readyBranch } from "../../src/mission/branch.ts";
+import { readyLocalBranch } from "../../src/mission/branch.ts";
 import type { MissionRun } from "../../src/mission/run.ts";
 import { createGit } from "../../src/workspace/git/git.ts";
 import { branchesOf } from "../../src/workspace/object/branch.ts";
@@ -34,7 +34,7 @@ const ready = async (log = missionLog("branch")) => {
     },
   } as unknown as MissionRun;
   log.add(...woken());
-  return { answer: await readyBranch(run), facts: log.events.length - before - woken().length };
+  return { answer: await readyLocalBranch(run), facts: log.events.length - before - woken().length };
 };
 
 test.each<[name: string, block: () => string | undefined]>([

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { shareOf } from "../../src/domain/mission/grant.ts";
 import type { MissionState } from "../../src/domain/state/mission.ts";
 import { noUsage } from "../../src/domain/state/stream.ts";
-import { approvalBar, budgetBar, phaseBar, phaseIDs } from "../../src/mission/tool/refusal.ts";
+import { approvalRefusal, budgetRefusal, phaseRefusal, phaseIDs } from "../../src/mission/tool/refusal.ts";
 import { dispatched, type MissionLog, missionLog, phase, taskEnded, woken } from "../harness/mission-log.ts";
 
 /** What the Mission's agent reads where nothing is dispatched: what stands in the way, and what it can do next. */
@@ -15,7 +15,7 @@ const planned = (...phases: ReturnType<typeof phase>[]): MissionLog => {
 const b = { ...phase("b"), after: ["a"] as never[] };
 const barOf = (state: MissionState, id: string, brief = "new") => {
   const found = state.plan.find((one) => one.id === id);
-  return found === undefined ? "no such phase" : phaseBar(state, found, brief);
+  return found === undefined ? "no such phase" : phaseRefusal(state, found, brief);
 };
 const ends = (log: MissionLog, outcome: "completed" | "failed", tokens = 0) => {
   const task = log.state().tasks.at(-1);
@@ -71,7 +71,7 @@ test("a budget that leaves nothing says how much of what, and whether waiting he
   log.add(...woken({ maxTokens: 1000 }));
   const refusal = () => {
     const share = shareOf(log.state(), undefined, { first: true, kept: 15 });
-    return share.ok ? "granted" : budgetBar(log.state(), share);
+    return share.ok ? "granted" : budgetRefusal(log.state(), share);
   };
   expect(refusal()).toBe("granted");
   log.add(dispatched("one", { reserved: { maxTokens: 850 } }));
@@ -87,7 +87,7 @@ test("a budget that leaves nothing says how much of what, and whether waiting he
 test("a plan that a person refused is to be changed; one that they have not seen is asked about", () => {
   const log = planned(phase("a"));
   log.add(...woken(undefined, ["plan"]));
-  expect(approvalBar(log.state())).toMatch(/^The user approves the plan before anything is dispatched/);
+  expect(approvalRefusal(log.state())).toMatch(/^The user approves the plan before anything is dispatched/);
   const asks = {
     askID: "ask_1",
     sessionID: "ses_1",
@@ -103,8 +103,10 @@ test("a plan that a person refused is to be changed; one that they have not seen
   log.add({ type: "ask.opened", data: asks });
   const answer = { askID: "ask_1", by: "caller" as const, source: "ada", decision: "deny" as const, answer: "No." };
   log.add({ type: "ask.answered", data: answer });
-  expect(approvalBar(log.state())).toMatch(/^The user did not approve the plan as it stands\. Change it as they said/);
+  expect(approvalRefusal(log.state())).toMatch(
+    /^The user did not approve the plan as it stands\. Change it as they said/,
+  );
   const changed = { ...phase("a"), objective: "More." };
   log.add({ type: "phase.written", data: { sessionID: "ses_1", callID: "call_q", phase: changed } });
-  expect(approvalBar(log.state())).toMatch(/^The user approves the plan before anything is dispatched/);
+  expect(approvalRefusal(log.state())).toMatch(/^The user approves the plan before anything is dispatched/);
 });

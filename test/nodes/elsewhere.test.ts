@@ -180,6 +180,36 @@ describe.skipIf(postgresURL === undefined || !canServe)("a repository's Task of 
     expect((await send(b, "GET", `/task/${taskID}/diff`)).text).toContain("+new");
   });
 
+  test("a Task that is ended before its run has the files here is shown as it was kept", {
+    timeout: 60_000,
+  }, async () => {
+    lab.host.make("taken", { "a.txt": "one\n" });
+    const held = Promise.withResolvers<MockTurn>();
+    hold = held.promise;
+    const a = await start("a6");
+    const taskID = await create(a, "taken");
+    await until(
+      () => send(a, "GET", `/task/${taskID}/diff`),
+      ({ text }) => text.includes("+new"),
+    );
+    await a.close();
+    await using b = await start("b6");
+    await sql("update nodes set seen = seen - 60000 where name = 'a6'");
+    const asked = { surface: "test", reason: "enough" };
+    await until(
+      () => send(b, "POST", `/task/${taskID}/cancel`, { body: asked }),
+      ({ status }) => status < 300,
+    );
+    hold = undefined;
+    held.resolve({ text: "Done." });
+    expect((await ended(b, taskID)).body).toMatchObject({ lifecycleStatus: "cancelled" });
+    // Nothing was kept of it.
+    expect(await send(b, "GET", `/task/${taskID}/diff`)).toMatchObject({ status: 200, text: "" });
+    const { directory } = (await send(b, "GET", `/task/${taskID}`)).body;
+    const path = `/task/${taskID}/project-archive?directory=${encodeURIComponent(String(directory))}`;
+    expect((await archiveOf(b, path)).get("project/a.txt")?.toString()).toBe("one\n");
+  });
+
   /** A Mission whose one Task is another node's, and waits for the agent's last words. */
   const missionOf = async (repository: string, [first, second]: readonly [string, string], text: string) => {
     lab.host.make(repository, { "a.txt": "one\n" });

@@ -3,7 +3,7 @@ import { type AddressInfo, createServer as createRaw } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
-import { judgeOf } from "../../src/process/network/allow-list.ts";
+import { allowListOf } from "../../src/process/network/allow-list.ts";
 import { createProxies, type Proxies } from "../../src/process/network/proxy.ts";
 import {
   bubblewrapSandbox,
@@ -19,7 +19,7 @@ import { temporary } from "../harness/project.ts";
 const inside = ["127.0.0.1", "10.1.2.3", "169.254.169.254", "::1", "fd00::1"];
 const outside = ["93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c"];
 const leads = (list: string[], host: string, port: number) => {
-  const judge = judgeOf(list)(host, port);
+  const judge = allowListOf(list)(host, port);
   return judge === undefined ? "no" : `${outside.every(judge) ? "out" : ""}${inside.some(judge) ? "in" : ""}`;
 };
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { plainWords } from "../../src/repository/words.ts";
+import { plainText } from "../../src/repository/words.ts";
 import { pacedMs } from "../harness/pace.ts";
 
 /** What a remote says, as text. */
@@ -11,14 +11,14 @@ test.each([
   ["\u001B]no end", ""],
   ["  Plain words, as they are: [x] 10%  ", "Plain words, as they are: [x] 10%"],
 ])("%j", (text, words) => {
-  expect(plainWords(text, 1000)).toBe(words);
+  expect(plainText(text, 1000)).toBe(words);
 });
 
 test("no more than so many characters, in a time that grows with the text", () => {
   for (const opening of ["\u001B[", "\u001B]"]) {
     const long = opening.repeat(200_000);
-    expect(plainWords(long, 10)).toBe("");
-    expect(pacedMs(() => plainWords(long, 10), 500)).toBeLessThan(500);
+    expect(plainText(long, 10)).toBe("");
+    expect(pacedMs(() => plainText(long, 10), 500)).toBeLessThan(500);
   }
-  expect(plainWords("x".repeat(100), 10)).toBe("x".repeat(10));
+  expect(plainText("x".repeat(100), 10)).toBe("x".repeat(10));
 });

@@ -6,7 +6,7 @@ import { describe, expect, test } from "vitest";
 import { newID } from "../../src/id.ts";
 import { ServiceError } from "../../src/error.ts";
 import { silent } from "../../src/log.ts";
-import { throughOutage } from "../../src/store/outage.ts";
+import { retryingReads } from "../../src/store/outage.ts";
 import { commitBounds, configOf, openClient, openPool } from "../../src/store/postgres/connection.ts";
 import { createClock } from "../../src/clock.ts";
 import { joinDatabase } from "../../src/store/postgres/node/member.ts";
@@ -322,7 +322,7 @@ const cases: { name: string; night?: true; run: (url: string) => Promise<void> }
       ];
       const own = timed(store.commit({ ...add(stream), fence: claim.fence }).then(({ ok }) => ok));
       const read = timed(
-        throughOutage(store, claim.lost)
+        retryingReads(store, claim.lost)
           .read(stream)
           .then(({ length }) => length),
       );
@@ -394,7 +394,7 @@ test("what runs waits for its blobs, too, as long as the database is away; contr
   const store = { kind: "postgres", blobs } as unknown as Store;
   await expect(store.blobs.get("a")).rejects.toMatchObject({ code: "store_unavailable" });
   away = 0;
-  const runs = throughOutage(store, new AbortController().signal).blobs;
+  const runs = retryingReads(store, new AbortController().signal).blobs;
   expect((await runs.get("a"))?.toString()).toBe("one");
   expect(await runs.put(Buffer.from("one"))).toEqual({ sha256: "a", bytes: 3 });
   expect(away).toBe(4);

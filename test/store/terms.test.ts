@@ -2,7 +2,7 @@ import { Client } from "pg";
 import { describe, expect, test } from "vitest";
 import { dueNow, dueToEnd } from "../../src/engine/due.ts";
 import { silent } from "../../src/log.ts";
-import { lacking, type Offer, type Terms, untakenBy } from "../../src/store/node.ts";
+import { unmetTerms, type Offer, type Terms, reasonNotTaken } from "../../src/store/node.ts";
 import { createPostgresStore } from "../../src/store/postgres/postgres.ts";
 import { created, settled } from "../harness/events.ts";
 import { countSkipped, freshSchema, postgresURL } from "../harness/postgres.ts";
@@ -34,17 +34,17 @@ const cases: [lacks: string[], terms: Terms | null, offer: Offer][] = [
 ];
 
 test.each(cases)("lacking: %j", (lacks, asked, offer) => {
-  expect(lacking(asked, offer)).toEqual(lacks);
+  expect(unmetTerms(asked, offer)).toEqual(lacks);
 });
 
 test("why none takes it: each node with what it lacks; nothing where one lacks nothing", () => {
   const weak = { ...whole, tier: 3, browser: false };
-  expect(untakenBy(terms, new Map())).toMatch(/none is up/);
-  expect(untakenBy(terms, new Map([["a", weak]]))).toBe(
+  expect(reasonNotTaken(terms, new Map())).toMatch(/none is up/);
+  expect(reasonNotTaken(terms, new Map([["a", weak]]))).toBe(
     "waits for a node like the one that accepted it: a has a weaker sandbox, no browser",
   );
   expect(
-    untakenBy(
+    reasonNotTaken(
       terms,
       new Map([
         ["a", weak],

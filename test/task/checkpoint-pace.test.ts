@@ -116,7 +116,7 @@ const lab = (more: { nodes?: undefined; seconds?: number; drains?: boolean; byte
       const [session] = state.sessions;
       if (session !== undefined) session.usage.toolCalls += 1;
       state.version += 2;
-      checkpoints.look();
+      checkpoints.keepIfDue();
       await vi.advanceTimersByTimeAsync(0);
       for (const file of files) file.done();
       await vi.advanceTimersByTimeAsync(0);
@@ -126,7 +126,7 @@ const lab = (more: { nodes?: undefined; seconds?: number; drains?: boolean; byte
       state.touched = true;
       state.edits += 1;
       state.version += 2;
-      checkpoints.look();
+      checkpoints.keepIfDue();
       await vi.advanceTimersByTimeAsync(0);
       for (const file of files) file.done();
       await vi.advanceTimersByTimeAsync(0);
@@ -136,7 +136,7 @@ const lab = (more: { nodes?: undefined; seconds?: number; drains?: boolean; byte
 
 test("at once after the first turn that changed files, then once in thirty seconds, without another request too", async () => {
   const { turn, checkpoints, files, events, state } = lab();
-  checkpoints.look();
+  checkpoints.keepIfDue();
   expect(files.length).toBe(0);
   await turn();
   expect(events.map(({ data }) => data.upTo)).toEqual([12]);
@@ -153,7 +153,7 @@ test("at once after the first turn that changed files, then once in thirty secon
   expect(events.map(({ data }) => data.upTo)).toEqual([12, before]);
   // Nothing was changed since.
   await vi.advanceTimersByTimeAsync(300_000);
-  checkpoints.look();
+  checkpoints.keepIfDue();
   expect(files.length).toBe(2);
 });
 
@@ -201,7 +201,7 @@ test("what is not read when others take the files is given up, and is kept with 
   const { state, checkpoints, files, events } = lab();
   state.touched = true;
   state.edits = 1;
-  checkpoints.look();
+  checkpoints.keepIfDue();
   await vi.advanceTimersByTimeAsync(0);
   expect(files.length).toBe(1);
   const ended = checkpoints.end();
@@ -210,7 +210,7 @@ test("what is not read when others take the files is given up, and is kept with 
   await vi.advanceTimersByTimeAsync(0);
   expect(events).toEqual([]);
   await vi.advanceTimersByTimeAsync(31_000);
-  checkpoints.look();
+  checkpoints.keepIfDue();
   await vi.advanceTimersByTimeAsync(0);
   files[1]?.done();
   await vi.advanceTimersByTimeAsync(0);

@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { silent } from "../../src/log.ts";
 import { createProcesses } from "../../src/process/service.ts";
-import { reach } from "../../src/task/query/elsewhere.ts";
+import { reachCommits } from "../../src/task/query/elsewhere.ts";
 import { packInto } from "../../src/repository/exchange.ts";
 import { cut, readOf } from "../../src/store/blob/piece.ts";
 import { createGit } from "../../src/workspace/git/git.ts";
@@ -60,8 +60,8 @@ const lab = (pack: (root: string, base: string, commit: string) => Buffer | unde
     commit,
     checkpoint,
     run: run as unknown as Parameters<typeof fetchCheckpoint>[0],
-    deps: deps as unknown as Parameters<typeof reach>[0],
-    wanted: wanted as unknown as Parameters<typeof reach>[1],
+    deps: deps as unknown as Parameters<typeof reachCommits>[0],
+    wanted: wanted as unknown as Parameters<typeof reachCommits>[1],
   };
 };
 
@@ -72,7 +72,7 @@ test("control: what it adds to the base is there afterwards", async () => {
 
 test("control: what another node did is read from it", async () => {
   const { deps, wanted } = lab((root, base, tip) => packOf(root, tip, `^${base}`));
-  expect(await reach(deps, wanted, new AbortController().signal)).toBe("commits");
+  expect(await reachCommits(deps, wanted, new AbortController().signal)).toBe("commits");
 });
 
 test("where the newest is damaged, the one before is what the work goes on from", async () => {
@@ -191,7 +191,7 @@ test.each<[string, (root: string, base: string, commit: string) => Buffer | unde
   const { run } = lab(pack);
   expect(await fetchCheckpoint(run)).toBeNull();
   const other = lab(pack);
-  await expect(reach(other.deps, other.wanted, new AbortController().signal)).rejects.toMatchObject({
+  await expect(reachCommits(other.deps, other.wanted, new AbortController().signal)).rejects.toMatchObject({
     code: "node_away",
   });
 });

@@ -31,7 +31,7 @@ test("those of the last month's Tasks, of repositories and of clones, that lande
   const asked: string[] = [];
   await using sweep = createRequestSweep({
     tasks: {
-      see: async (taskID) => {
+      refreshPullRequest: async (taskID) => {
         asked.push(taskID);
         if (taskID === "new") throw new Error("not any more");
       },

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { readAsked } from "../../src/tool/mcp/project-file.ts";
+import { parseRequestedServers } from "../../src/tool/mcp/project-file.ts";
 
 /** What of a project's `.mcp.json` can be had; what cannot is named, and never passed on as it stands. */
 
-const asked = (mcpServers: object) => readAsked(JSON.stringify({ mcpServers }));
+const asked = (mcpServers: object) => parseRequestedServers(JSON.stringify({ mcpServers }));
 
 test("variables stand in headers alone, secrets nowhere, and a form that is not known is refused", () => {
   const { servers, problems } = asked({

@@ -15,7 +15,7 @@ import { effectOfCall, markInvalid, runCalls } from "./call.ts";
 import { compact } from "./compaction.ts";
 import { effortOf } from "./effort.ts";
 import { afterFailure } from "./failure.ts";
-import { createWritten } from "./written.ts";
+import { createArgumentProgress } from "./written.ts";
 
 /**
  * Runs one agent until it calls no more tools or the Task no longer wants it to continue (a limit, a cancel). Each turn
@@ -55,7 +55,9 @@ const runTurns = async (session: AgentSession, signal: AbortSignal): Promise<voi
     const messageID = newID("msg");
     const read = session.state().version;
     const started = performance.now();
-    const written = createWritten((text, lines) => session.doing(messageID, text, { count: lines, unit: "line" }));
+    const written = createArgumentProgress((text, lines) =>
+      session.doing(messageID, text, { count: lines, unit: "line" }),
+    );
     const said = await session.model.reply({
       system,
       messages: await prompts.next(session.chat, session.last, demand?.words ?? wordsAfter(session)),

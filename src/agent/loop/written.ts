@@ -79,7 +79,7 @@ const decoded = (text: string): string | undefined => {
 const longestPiece = 64 * 1024;
 
 /** `tell` is called for each further line. */
-export const createWritten = (tell: (text: string, lines: number) => void) => {
+export const createArgumentProgress = (tell: (text: string, lines: number) => void) => {
   /** By call id; undefined: nothing more is reported for this call. */
   const calls = new Map<string, ReturnType<typeof createArgumentReader> | undefined>();
   return ({ id, tool }: { id: string; tool: string }, delta: string): void => {

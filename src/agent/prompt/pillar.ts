@@ -4,7 +4,7 @@ import type { TaskState } from "../../domain/state/task.ts";
  * General guidance by the Task's pillar, in addition to the squad's instructions. Short, because it is sent with every
  * request. `reads`: the agent changes nothing. `runs`: it can run commands.
  */
-export const pillarOf = (
+export const pillarGuidance = (
   pillar: TaskState["productPillar"],
   { reads, runs }: { reads: boolean; runs: boolean },
 ): string => (reads ? toRead : toChange)[pillar](runs);

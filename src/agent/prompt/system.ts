@@ -5,8 +5,8 @@ import type { Facts } from "../../model/model.ts";
 import { aboutOf, type CheckSpec, wantOf } from "../../protocol/check.ts";
 import { markForeign, namesWithin, shown } from "../../tool/result.ts";
 import type { Teammate } from "../session.ts";
-import { housePart } from "./common-rules.ts";
-import { pillarOf } from "./pillar.ts";
+import { commonRulesPart } from "./common-rules.ts";
+import { pillarGuidance } from "./pillar.ts";
 
 /**
  * The system prompt of a Task's agent: its instructions, its teammates, facts about the Task and its project, skills,
@@ -21,7 +21,7 @@ export const systemOf = (
   [
     agent.instructions,
     squadPart(teammates),
-    housePart(agent, { leads: leads(agent), reads: changesNothing(agent, state) }),
+    commonRulesPart(agent, { leads: leads(agent), reads: changesNothing(agent, state) }),
     taskPart(agent, state, facts),
     skillPart(facts),
     guidePart(facts),
@@ -52,7 +52,7 @@ const taskPart = (agent: AgentSpec, state: TaskState, facts: Facts): string => {
   const reads = changesNothing(agent, state);
   const runs = runsCommands(agent);
   const lines = [
-    pillarOf(state.productPillar, { reads, runs }),
+    pillarGuidance(state.productPillar, { reads, runs }),
     "",
     "This Task",
     state.isolation === "worktree"

@@ -18,7 +18,7 @@ export const findBrowser = (named: string | undefined, path: string): string | u
  * The machine's browser, for commands that may run in an image. With an image there is none: the server's sandbox is
  * another one, which the browser cannot reach.
  */
-export const browserBeside = (browser: Browser, image: unknown): Browser =>
+export const browserForImage = (browser: Browser, image: unknown): Browser =>
   image === undefined
     ? browser
     : {

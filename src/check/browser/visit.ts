@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { messageOf } from "../../error.ts";
 import type { Network } from "../../process/network/allow-list.ts";
-import { loopbackUp } from "../../process/sandbox/sandbox.ts";
+import { loopbackCommand } from "../../process/sandbox/sandbox.ts";
 import { shellQuote } from "../../shell-quote.ts";
 import type { CheckEnvironment } from "../../workspace/workspace.ts";
 import type { Browser } from "../check.ts";
@@ -129,7 +129,7 @@ const script = (
   root: string,
   { program, bare }: { program: string; bare: boolean },
   { mark, network }: { mark: string; network: Network },
-): string => `${network === true ? "" : `${loopbackUp} 2>/dev/null`}
+): string => `${network === true ? "" : `${loopbackCommand} 2>/dev/null`}
 cd -- ${shellQuote(cwd === undefined ? root : join(root, cwd))} || exit 1
 if (${connectCommand(new URL(url))}); then echo "${mark} taken" >&2; exit 1; fi
 profile=$HOME/profile

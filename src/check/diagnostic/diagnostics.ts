@@ -30,7 +30,7 @@ type Running = Diagnostics & {
 };
 
 /** Places for checkers that keep running, of all Tasks together. The function takes one; undefined: all are taken. */
-export const createRoom = (most: number) => {
+export const createCheckerSlots = (most: number) => {
   let taken = 0;
   return (): Disposable | undefined => {
     if (taken >= most) return undefined;

@@ -52,7 +52,7 @@ export const knownOf = (findings: readonly Finding[]): Map<string, number> => {
 };
 
 /** The findings that are there more often than `known` says. */
-export const beyond = (findings: readonly Finding[], known: Known): Finding[] => {
+export const newFindings = (findings: readonly Finding[], known: Known): Finding[] => {
   const left = new Map(known);
   return findings.filter(({ key }) => {
     const count = left.get(key) ?? 0;

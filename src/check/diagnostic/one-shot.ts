@@ -2,7 +2,7 @@ import { posix } from "node:path";
 import { shellQuote } from "../../shell-quote.ts";
 import type { Touched } from "../../tool/tool.ts";
 import { type Checker, createLedger, mostFailures, type Place } from "./checker.ts";
-import { beyond, type Finding, findingsIn, knownOf } from "./finding.ts";
+import { newFindings, type Finding, findingsIn, knownOf } from "./finding.ts";
 
 /**
  * Checkers whose program is started for each look: over the whole project, fast thanks to a cache on disk, or over the
@@ -149,7 +149,7 @@ export const createFileChecker = (program: FileProgram, place: Place): Checker =
       before.set(path, now);
       news = news.filter((one) => one.path !== path);
       if (known === undefined) unsure = true;
-      news.push(...beyond(now, knownOf(known ?? [])));
+      news.push(...newFindings(now, knownOf(known ?? [])));
     }
     usual = performance.now() - started;
   };

@@ -1,7 +1,7 @@
 import type { Facts } from "../../model/model.ts";
 import { namesWithin, shown } from "../../tool/result.ts";
 import type { Entry, Files } from "../../workspace/file/files.ts";
-import { type HasProgram, missingIn } from "./installed.ts";
+import { type HasProgram, missingProgramOf } from "./installed.ts";
 import { namedCommands } from "./named.ts";
 import { scriptsOf } from "./script.ts";
 
@@ -91,7 +91,7 @@ const missingOf = async (detected: Commands, manifest: string, has: HasProgram):
   const missing: Detected["missing"] = {};
   for (const kind of kinds) {
     const command = detected[kind];
-    const program = command === undefined ? undefined : await missingIn(command, manifest, has);
+    const program = command === undefined ? undefined : await missingProgramOf(command, manifest, has);
     if (program !== undefined) missing[kind] = program;
   }
   return missing;

@@ -21,7 +21,11 @@ const maxDepth = 5;
  * The first program that `command` needs and that is missing; undefined: none is known to be missing. `manifest`: the
  * package.json whose scripts it may run.
  */
-export const missingIn = async (command: string, manifest: string, has: HasProgram): Promise<string | undefined> => {
+export const missingProgramOf = async (
+  command: string,
+  manifest: string,
+  has: HasProgram,
+): Promise<string | undefined> => {
   const scripts = scriptsOf(manifest);
   const visit = async (text: string, depth: number): Promise<string | undefined> => {
     if (depth > maxDepth || isChoosing.test(text)) return undefined;

@@ -1,8 +1,8 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Caller } from "../../config/caller.ts";
-import { expectData } from "../connection.ts";
-import { assertKept, onStage, patch, type Stage } from "./stage.ts";
+import { dataOf } from "../connection.ts";
+import { assertKept, runDemo, patch, type Stage } from "./stage.ts";
 import { show } from "../mission/action.ts";
 import type { Screen } from "../terminal/screen.ts";
 import { bytes, clean } from "../terminal/format.ts";
@@ -38,7 +38,7 @@ Squad ${squad}:
 `;
 
 export const demoMission = (caller: Pick<Caller, "bare" | "self">, screen: Screen): Promise<number> =>
-  onStage(caller, screen, walk);
+  runDemo(caller, screen, walk);
 
 const walk = async ({
   screen,
@@ -56,14 +56,14 @@ const walk = async ({
   chapter("The Mission: POST /mission/wake, which may create a squad");
   screen.say(dim(list.trim().replaceAll(/^(?=.)/gm, "  ")));
   const body = { missionID: "whole-cents", text: list, allowSquadProduction: true };
-  const { missionID } = expectData(await client.mission.wake({ body }), target.url);
+  const { missionID } = dataOf(await client.mission.wake({ body }), target.url);
 
   chapter("What happens, live from GET /mission/{missionID}/events");
   await show({ service: client, target, missionID, screen, emit: undefined }, "rest", signal);
   signal.throwIfAborted();
 
   chapter("The result: GET /mission/{missionID}/status, and what Git says");
-  const mission = expectData(await client.mission.status({ path: { missionID } }), target.url);
+  const mission = dataOf(await client.mission.status({ path: { missionID } }), target.url);
   assertKept(
     mission.finished?.outcome === "done",
     "the Mission to be done",
@@ -75,7 +75,7 @@ const walk = async ({
   assertKept(made?.lifecycleStatus === "completed", `a Task that made ${squad}`, made?.error ?? made?.lifecycleStatus);
   const work = mission.tasks.find((task) => task.squad.id === squad);
   assertKept(work?.squad.scope === "project", `a Task fixed to ${squad}`, work?.squad.id);
-  const catalog = expectData(await client.squad.list({}), target.url);
+  const catalog = dataOf(await client.squad.list({}), target.url);
   const standing = catalog.squads.find(({ id }) => id === squad)?.digest;
   assertKept(standing === work.squad.digest, `${squad} in the catalog, exactly as the Task created it`, standing);
   assertKept(existsSync(join(directory, "docs/amounts.md")), "docs/amounts.md in the project", "nothing there");
@@ -87,7 +87,7 @@ const walk = async ({
   screen.say(clean(git("log", "--format=%h %s", `${before}..HEAD`)).replaceAll(/^(?=.)/gm, "  "));
 
   chapter("The ZIP: GET /mission/{missionID}/project-archive");
-  const blob = expectData(await client.mission.projectArchive({ path: { missionID } }), target.url);
+  const blob = dataOf(await client.mission.projectArchive({ path: { missionID } }), target.url);
   const file = join(folder, "mission.zip");
   writeFileSync(file, Buffer.from(await blob.arrayBuffer()));
   using zip = await openZip(file);

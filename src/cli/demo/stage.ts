@@ -63,7 +63,7 @@ type Built = Pick<Stage, "folder" | "directory" | "git" | "chapter">;
 export type Setting = { config: object; env: Record<string, string> };
 
 /** Runs a demo on its stage; resolves to the exit code. `prepare` is called before the service starts. */
-export const onStage = async (
+export const runDemo = async (
   { bare, self }: Pick<Caller, "bare" | "self">,
   screen: Screen,
   play: (stage: Stage) => Promise<void>,

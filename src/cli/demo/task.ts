@@ -1,8 +1,8 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Caller } from "../../config/caller.ts";
-import { expectData } from "../connection.ts";
-import { assertKept, onStage, patch, type Stage } from "./stage.ts";
+import { dataOf } from "../connection.ts";
+import { assertKept, runDemo, patch, type Stage } from "./stage.ts";
 import { show } from "../task/follow.ts";
 import type { Screen } from "../terminal/screen.ts";
 import { bytes, clean } from "../terminal/format.ts";
@@ -20,7 +20,7 @@ ${patch}\`\`\`
 `;
 
 export const demo = (caller: Pick<Caller, "bare" | "self">, screen: Screen): Promise<number> =>
-  onStage(caller, screen, walk);
+  runDemo(caller, screen, walk);
 
 const walk = async ({
   screen,
@@ -46,14 +46,14 @@ const walk = async ({
       source: "demo",
     },
   });
-  const { taskID } = expectData(created, target.url);
+  const { taskID } = dataOf(created, target.url);
 
   chapter("What happens, live from GET /task/{taskID}/events");
   await show({ service: client, target, taskID, screen }, "settled", signal);
   signal.throwIfAborted();
 
   chapter("The result: GET /task/{taskID}/status, and what Git says");
-  const task = expectData(await client.task.status({ path: { taskID } }), target.url);
+  const task = dataOf(await client.task.status({ path: { taskID } }), target.url);
   assertKept(
     task.lifecycleStatus === "completed",
     "the Task to be completed",
@@ -73,7 +73,7 @@ const walk = async ({
   screen.say(log.replaceAll(/\n{3,}/g, "\n\n").replaceAll(/^(?=.)/gm, "  "));
 
   chapter("The ZIP: GET /task/{taskID}/project-archive");
-  const blob = expectData(await client.task.projectArchive({ path: { taskID } }), target.url);
+  const blob = dataOf(await client.task.projectArchive({ path: { taskID } }), target.url);
   const file = join(folder, `${taskID}.zip`);
   writeFileSync(file, Buffer.from(await blob.arrayBuffer()));
   using zip = await openZip(file);

@@ -2,11 +2,11 @@ import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Caller } from "../../config/caller.ts";
-import { expectData } from "../connection.ts";
+import { dataOf } from "../connection.ts";
 import { show } from "../task/follow.ts";
 import { clean } from "../terminal/format.ts";
 import type { Screen } from "../terminal/screen.ts";
-import { assertKept, createGit, onStage, patch, type Stage } from "./stage.ts";
+import { assertKept, createGit, runDemo, patch, type Stage } from "./stage.ts";
 import { type Heard, startTeamHost, type TeamHost } from "./team-host.ts";
 
 /**
@@ -29,7 +29,7 @@ export const demoTeam = async (caller: Pick<Caller, "bare" | "self">, screen: Sc
   let port = 0;
   let host: TeamHost | undefined;
   try {
-    return await onStage(
+    return await runDemo(
       caller,
       screen,
       (stage) => {
@@ -73,7 +73,7 @@ const walk = async ({ screen, target, client, signal, chapter, before }: Stage, 
   const { dim, green } = screen.colors;
   let shown = 0;
   const emit = (frame: { id?: unknown }) => (shown = typeof frame.id === "number" ? frame.id : shown);
-  const status = async (taskID: string) => expectData(await client.task.status({ path: { taskID } }), target.url);
+  const status = async (taskID: string) => dataOf(await client.task.status({ path: { taskID } }), target.url);
   const taken = ({ status: answered, body }: Heard): string => {
     assertKept(answered === 202 && body.taskID !== undefined, "the event to be accepted", JSON.stringify(body));
     return body.taskID;

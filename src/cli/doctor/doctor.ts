@@ -295,7 +295,7 @@ const sandbox = async (
 > => {
   const scratch = await mkdtemp(join(tmpdir(), "sortie-doctor-"));
   try {
-    const { listProblem, sandboxOf, unseenServers } = await import("../../service/machine.ts");
+    const { hostListProblem, sandboxOf, unseenServers } = await import("../../service/machine.ts");
     const found = await sandboxOf({ ...config, dataDir: scratch });
     const { container } = found;
     const filtered = found.filter === undefined && container === undefined ? "" : ", system calls filtered";
@@ -306,7 +306,7 @@ const sandbox = async (
       ...Object.values(config.mcpServers).map((server) => server.kind === "stdio" && server.network),
     ];
     const usesLists = networks.some((wanted) => typeof wanted === "object");
-    const lists = usesLists ? await listProblem(found, config) : undefined;
+    const lists = usesLists ? await hostListProblem(found, config) : undefined;
     const unseen = await unseenServers(found, config);
     const about = { lists, tier: found.tier, programs: container?.image.programs, unseen };
     if (found.note !== undefined) return { ...note("Sandbox", text, `For tier 1: ${found.note}.`), ...about };

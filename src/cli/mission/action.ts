@@ -1,7 +1,7 @@
 import { text as readAll } from "node:stream/consumers";
 import { messageOf } from "../../error.ts";
 import type { MissionStatus } from "../../protocol/mission/status.ts";
-import { commandFor, connect, expectData, type Service, withManuals } from "../connection.ts";
+import { commandFor, connect, dataOf, type Service, withManuals } from "../connection.ts";
 import type { Context } from "../context.ts";
 import { resolveMission } from "../resolve-id.ts";
 import { writeBlob } from "../task/action.ts";
@@ -55,7 +55,7 @@ export const wake = async (given: string | undefined, options: WakeOptions, { ta
   if (options.ref !== undefined && options.repo === undefined)
     throw new Exit(exit.usage, "Expected --ref only with --repo: a directory already has a branch checked out.");
   const budget = await budgetFor(service, target.url, id, options);
-  const woken = expectData(
+  const woken = dataOf(
     await service.mission.wake({
       body: {
         ...(options.repo === undefined
@@ -98,7 +98,7 @@ export const list = async (
   { target, screen, emit }: Context,
 ) => {
   const query = { limit, ...(all ? { archived: true } : {}), ...(search === undefined ? {} : { search }) };
-  const missions = expectData(await connect(target).mission.list({ query }), target.url);
+  const missions = dataOf(await connect(target).mission.list({ query }), target.url);
   if (emit !== undefined) for (const mission of missions) emit(mission);
   else if (missions.length === 0) screen.say('No Missions here yet. Start one: sortie mission wake "your goal"');
   else
@@ -121,7 +121,7 @@ export const list = async (
 
 export const view = async (given: string, { target, screen, emit }: Context) => {
   const missionID = await resolveMission(connect(target), target, given);
-  const mission = expectData(await connect(target).mission.status({ path: { missionID } }), target.url);
+  const mission = dataOf(await connect(target).mission.status({ path: { missionID } }), target.url);
   if (emit !== undefined) {
     emit(mission);
     return exit.completed;
@@ -192,7 +192,7 @@ const mergedText = ({ merged }: MissionStatus): string => {
 export const merge = async (given: string, options: { follow?: true }, { target, screen, emit }: Context) => {
   const service = connect(target);
   const missionID = await resolveMission(service, target, given);
-  const begun = expectData(await service.mission.merge({ path: { missionID } }), target.url);
+  const begun = dataOf(await service.mission.merge({ path: { missionID } }), target.url);
   if (options.follow) return follow({ service, target, screen, emit, missionID });
   if (emit !== undefined) emit(begun);
   else screen.say(`${begun.taskID} merges it. Follow it with ${commandFor(target, `task logs -f ${begun.taskID}`)}.`);
@@ -212,7 +212,7 @@ type Following = Context & { service: Service; missionID: string };
 const follow = async (following: Following): Promise<number> => {
   const { service, target, missionID, screen } = following;
   await show(following, "rest", new AbortController().signal);
-  const mission = expectData(await service.mission.status({ path: { missionID } }), target.url);
+  const mission = dataOf(await service.mission.status({ path: { missionID } }), target.url);
   screen.say(closing(mission, screen, target.url));
   const stopped = ["aborted", "blocked", "paused", "stalled"].includes(mission.state);
   return mission.error === undefined && !stopped ? exit.completed : exit.failed;
@@ -230,13 +230,10 @@ export const show = async (
   const { dim } = screen.colors;
   const own = createWords(screen);
   const ofTasks = new Map<string, ReturnType<typeof createWords>>();
-  const first = expectData(await service.mission.status({ path: { missionID } }), target.url);
+  const first = dataOf(await service.mission.status({ path: { missionID } }), target.url);
   const began = Date.parse(first.createdAt);
   const last = until === "now" ? first.lastEventID : Number.POSITIVE_INFINITY;
-  const events = expectData(
-    await service.mission.events({ path: { missionID }, query: { after: 0 }, signal }),
-    target.url,
-  );
+  const events = dataOf(await service.mission.events({ path: { missionID }, query: { after: 0 }, signal }), target.url);
   try {
     for await (const event of events) {
       emit?.(event);
@@ -253,7 +250,7 @@ export const show = async (
       if (event.id >= last) return;
       // The Mission may come to rest after any of its own events, so each of them may be the last.
       if (until === "rest" && taskID === undefined && event.id >= first.lastEventID) {
-        const now = expectData(await service.mission.status({ path: { missionID } }), target.url);
+        const now = dataOf(await service.mission.status({ path: { missionID } }), target.url);
         if (now.status === "inactive" && now.agentStatus === "inactive" && now.lastEventID <= event.id) return;
       }
     }
@@ -306,7 +303,7 @@ export const answer = async (
 ) => {
   const service = connect(target);
   const missionID = await resolveMission(service, target, given);
-  const { pending } = expectData(await service.mission.status({ path: { missionID } }), target.url);
+  const { pending } = dataOf(await service.mission.status({ path: { missionID } }), target.url);
   const [first, ...others] = pending.filter(({ id }) => ask === undefined || id === ask);
   if (first === undefined) throw new Exit(exit.usage, `The Mission ${missionID} is not waiting for that answer.`);
   if (others.length > 0)
@@ -318,7 +315,7 @@ export const answer = async (
   const body = said === undefined || (allow === true && text !== undefined) ? undefined : bodyOf(first, said);
   if (body === undefined)
     throw new Exit(exit.usage, `Expected an answer, --allow or --deny for "${line(first.prompt, 100)}".`);
-  const accepted = expectData(await service.mission.answer({ path: { missionID, askID: first.id }, body }), target.url);
+  const accepted = dataOf(await service.mission.answer({ path: { missionID, askID: first.id }, body }), target.url);
   if (emit !== undefined) emit(accepted);
   else screen.say(`${missionID}: answered.`);
   return exit.completed;
@@ -326,10 +323,7 @@ export const answer = async (
 
 export const rename = async (given: string, title: string, { target, screen, emit }: Context) => {
   const missionID = await resolveMission(connect(target), target, given);
-  const renamed = expectData(
-    await connect(target).mission.rename({ path: { missionID }, body: { title } }),
-    target.url,
-  );
+  const renamed = dataOf(await connect(target).mission.rename({ path: { missionID }, body: { title } }), target.url);
   if (emit !== undefined) emit(renamed);
   else screen.say(`${missionID}: ${line(renamed.title)}`);
   return exit.completed;
@@ -338,7 +332,7 @@ export const rename = async (given: string, title: string, { target, screen, emi
 export const hide = async (given: string, { undo }: { undo?: true }, { target, screen, emit }: Context) => {
   const missionID = await resolveMission(connect(target), target, given);
   const body = { archived: undo !== true };
-  const hidden = expectData(await connect(target).mission.archive({ path: { missionID }, body }), target.url);
+  const hidden = dataOf(await connect(target).mission.archive({ path: { missionID }, body }), target.url);
   if (emit !== undefined) emit(hidden);
   else screen.say(`${missionID}: ${hidden.archived ? "archived" : "in the list"}`);
   return exit.completed;
@@ -355,7 +349,7 @@ export const abort = async (
     ...(reason === undefined ? {} : { reason }),
     ...(cascade === undefined ? {} : { cascade }),
   };
-  const aborted = expectData(await connect(target).mission.abort({ path: { missionID }, body }), target.url);
+  const aborted = dataOf(await connect(target).mission.abort({ path: { missionID }, body }), target.url);
   if (emit !== undefined) emit(aborted);
   else screen.say(`${missionID}: aborted; ${aborted.tasksRunning} Tasks run.`);
   return exit.completed;
@@ -363,7 +357,7 @@ export const abort = async (
 
 export const remove = async (given: string, { target, screen, emit }: Context) => {
   const missionID = await resolveMission(connect(target), target, given);
-  const removed = expectData(await connect(target).mission.delete({ path: { missionID } }), target.url);
+  const removed = dataOf(await connect(target).mission.delete({ path: { missionID } }), target.url);
   if (emit !== undefined) emit(removed);
   else screen.say(`${missionID}: deleted; its Tasks are kept.`);
   return exit.completed;
@@ -372,7 +366,7 @@ export const remove = async (given: string, { target, screen, emit }: Context) =
 export const archive = async (given: string, { output }: { output?: string }, { target, screen, emit }: Context) => {
   const missionID = await resolveMission(connect(target), target, given);
   const building = connect(target).mission.projectArchive({ path: { missionID } });
-  const blob = expectData(await during(screen, "Building the archive", building), target.url);
+  const blob = dataOf(await during(screen, "Building the archive", building), target.url);
   const path = output ?? `mission-${missionID}.zip`;
   await writeBlob(path, blob);
   // A head that the user notes now later proves that nothing was rewritten: `sortie task verify --head`.

@@ -1,5 +1,5 @@
 import type { MissionBudget } from "../../protocol/mission/status.ts";
-import { expectData, type Service } from "../connection.ts";
+import { dataOf, type Service } from "../connection.ts";
 
 /**
  * The caps of a Mission's budget as options. The service takes a whole budget, but a person usually changes one cap.
@@ -45,5 +45,5 @@ export const budgetFor = async (
 const knownOf = async (service: Service, url: string, missionID: string | undefined): Promise<MissionBudget | null> => {
   if (missionID === undefined) return null;
   const found = await service.mission.status({ path: { missionID } });
-  return found.response?.status === 404 ? null : expectData(found, url).budget;
+  return found.response?.status === 404 ? null : dataOf(found, url).budget;
 };

@@ -1,5 +1,5 @@
 import type { Frame } from "../../protocol/event/frame.ts";
-import { connect, expectData, type Service, type Target } from "../connection.ts";
+import { connect, dataOf, type Service, type Target } from "../connection.ts";
 import type { Context } from "../context.ts";
 import { resolveMission } from "../resolve-id.ts";
 import { exit } from "../terminal/exit.ts";
@@ -34,7 +34,7 @@ type Durable = Extract<Frame, { id: number }>;
 async function* eventsOf(service: Service, target: Target, missionID: string): AsyncGenerator<Durable> {
   for (let after = 0; ; ) {
     const asked = await service.mission.eventPage({ path: { missionID }, query: { after, limit: pageSize } });
-    const { events, nextAfter } = expectData(asked, target.url);
+    const { events, nextAfter } = dataOf(asked, target.url);
     if (events.length === 0) return;
     for (const event of events) if ("id" in event) yield event;
     after = nextAfter;

@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { connect, expectData } from "../connection.ts";
+import { connect, dataOf } from "../connection.ts";
 import type { Context } from "../context.ts";
 import { resolveMission } from "../resolve-id.ts";
 import { exit } from "../terminal/exit.ts";
@@ -14,7 +14,7 @@ export const open = async (
   const service = connect(target);
   const missionID = await resolveMission(service, target, given);
   // Also checks that the Mission exists; the page would only say that it does not.
-  expectData(await service.mission.status({ path: { missionID } }), target.url);
+  dataOf(await service.mission.status({ path: { missionID } }), target.url);
   const url = pageAt(target.url, `ui/mission/${encodeURIComponent(missionID)}`);
   url.searchParams.set("project", target.repository ?? resolve(target.directory));
   if (emit !== undefined) emit({ missionID, url: url.href });

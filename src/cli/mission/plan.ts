@@ -1,5 +1,5 @@
 import type { MissionPhase, MissionStatus } from "../../protocol/mission/status.ts";
-import { commandFor, connect, expectData, type Target } from "../connection.ts";
+import { commandFor, connect, dataOf, type Target } from "../connection.ts";
 import type { Context } from "../context.ts";
 import { resolveMission } from "../resolve-id.ts";
 import { exit } from "../terminal/exit.ts";
@@ -13,7 +13,7 @@ import type { Screen } from "../terminal/screen.ts";
 export const plan = async (given: string, { target, screen, emit }: Context): Promise<number> => {
   const service = connect(target);
   const missionID = await resolveMission(service, target, given);
-  const mission = expectData(await service.mission.status({ path: { missionID } }), target.url);
+  const mission = dataOf(await service.mission.status({ path: { missionID } }), target.url);
   const asked = mission.pending.find(({ kind }) => kind === "approval");
   if (emit !== undefined) {
     emit({ missionID, plan: mission.plan, planChange: mission.planChange, approval: asked ?? null });

@@ -1,4 +1,4 @@
-import { ofService } from "../../protocol/event/source.ts";
+import { serviceSourceOf } from "../../protocol/event/source.ts";
 import type { Frame } from "../../protocol/event/frame.ts";
 import { firstLine, line, textOf } from "../terminal/format.ts";
 
@@ -85,7 +85,7 @@ export const createStory = (): ((event: Frame) => Told | undefined) => {
   const said = ({ source, text, ...data }: Data<"message.received">): Told | undefined => {
     const woken = wokenByUser;
     wokenByUser = false;
-    if (source === "service" || ofService({ source, ...data }) !== undefined)
+    if (source === "service" || serviceSourceOf({ source, ...data }) !== undefined)
       return woken ? told("Woken without a text") : undefined;
     const words = firstLine(textOf(text));
     // The reason of a refusal, which the refusal's own line already has.

@@ -4,7 +4,7 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { MessageAccepted } from "../../protocol/task/accepted.ts";
 import type { Artifact } from "../../protocol/task/status.ts";
-import { commandFor, connect, expectData, type Target } from "../connection.ts";
+import { commandFor, connect, dataOf, type Target } from "../connection.ts";
 import { exitOf, resolveID } from "../resolve-id.ts";
 import { Exit, exit } from "../terminal/exit.ts";
 import { follow, show, watch } from "./follow.ts";
@@ -24,7 +24,7 @@ export type Context = { target: Target; screen: Screen; emit: Emit | undefined }
 export const list = async ({ all, limit }: { all?: true; limit: number }, { target, screen, emit }: Context) => {
   const service = connect(target);
   const query = { limit, ...(all ? { archived: true } : {}) };
-  const tasks = expectData(await service.task.list({ query }), target.url);
+  const tasks = dataOf(await service.task.list({ query }), target.url);
   if (emit !== undefined) for (const task of tasks) emit(task);
   else if (tasks.length === 0)
     screen.say('No Tasks in this project yet. Create one: sortie run "run the tests". Another project: -C DIR');
@@ -44,7 +44,7 @@ export const logs = async (given: string, options: { follow?: true }, { target, 
 export const diff = async (given: string, { target }: Context) => {
   const service = connect(target);
   const taskID = await resolveID(service, target, given);
-  const text = expectData(await service.task.diff({ path: { taskID } }), target.url);
+  const text = dataOf(await service.task.diff({ path: { taskID } }), target.url);
   // A pipe gets exactly the bytes that `git apply` reads; for a terminal, control characters are removed because they
   // could control it.
   process.stdout.write(process.stdout.isTTY ? clean(text) : text);
@@ -70,7 +70,7 @@ export const message = async (
 ) => {
   const { service, owned, taskID } = await writable(target, given);
   const body = { source: "cli", text };
-  const accepted = expectData(await service.task.message({ path: { taskID }, body }), target.url);
+  const accepted = dataOf(await service.task.message({ path: { taskID }, body }), target.url);
   if (options.follow) return follow({ service, target: owned, taskID, screen, emit });
   if (emit !== undefined) emit(accepted);
   else
@@ -83,12 +83,12 @@ export const message = async (
 export const cancel = async (given: string, { reason }: { reason?: string }, { target, screen, emit }: Context) => {
   const { service, taskID } = await writable(target, given);
   const body = { surface: "cli", ...(reason === undefined ? {} : { reason }) };
-  const accepted = expectData(await service.task.cancel({ path: { taskID }, body }), target.url);
+  const accepted = dataOf(await service.task.cancel({ path: { taskID }, body }), target.url);
   // "Accepted" does not mean that the Task has ended, so wait for that.
   const task =
     accepted.status === "inactive"
       ? undefined
-      : expectData(await during(screen, "Cancelling", service.task.wait({ path: { taskID } })), target.url);
+      : dataOf(await during(screen, "Cancelling", service.task.wait({ path: { taskID } })), target.url);
   if (emit !== undefined) emit(task ?? accepted);
   else screen.say(`${taskID}: ${task?.lifecycleStatus ?? accepted.lifecycleStatus}`);
   return task === undefined || exitOf(task) === exit.cancelled ? exit.completed : exitOf(task);
@@ -102,7 +102,7 @@ export const interrupt = async (
   { target, screen, emit }: Context,
 ) => {
   const { service, taskID } = await writable(target, given);
-  const { sessionInvocationTopology } = expectData(await service.task.status({ path: { taskID } }), target.url);
+  const { sessionInvocationTopology } = dataOf(await service.task.status({ path: { taskID } }), target.url);
   const found = sessionInvocationTopology.nodes.filter(({ sessionID }) => sessionID.startsWith(session));
   if (found.length !== 1 || found[0] === undefined) {
     const known = sessionInvocationTopology.nodes.map(({ sessionID, agent }) => `${sessionID} (${line(agent, 40)})`);
@@ -113,7 +113,7 @@ export const interrupt = async (
   }
   const { sessionID, agent } = found[0];
   const body = { surface: "cli", ...(reason === undefined ? {} : { reason }) };
-  const accepted = expectData(await service.task.interrupt({ path: { taskID, sessionID }, body }), target.url);
+  const accepted = dataOf(await service.task.interrupt({ path: { taskID, sessionID }, body }), target.url);
   if (emit !== undefined) emit(accepted);
   else screen.say(`${taskID}: ${line(agent, 40)} is being stopped; the Task continues.`);
   return exit.completed;
@@ -122,7 +122,7 @@ export const interrupt = async (
 export const archive = async (given: string, { output }: { output?: string }, { target, screen, emit }: Context) => {
   const { service, taskID } = await writable(target, given);
   const building = service.task.projectArchive({ path: { taskID } });
-  const blob = expectData(await during(screen, "Building the archive", building), target.url);
+  const blob = dataOf(await during(screen, "Building the archive", building), target.url);
   const path = output ?? `${taskID}.zip`;
   await during(screen, `Writing ${bytes(blob.size)}`, writeBlob(path, blob));
   // A head that the user notes now later proves that nothing was rewritten: `sortie task verify --head`.
@@ -153,7 +153,7 @@ export const artifacts = async (
 ) => {
   const service = connect(target);
   const taskID = await resolveID(service, target, given);
-  const kept = expectData(await service.task.board({ path: { taskID } }), target.url).artifacts;
+  const kept = dataOf(await service.task.board({ path: { taskID } }), target.url).artifacts;
   if (wanted !== undefined) return save(service, taskID, pick(kept, wanted), output, { target, screen, emit });
   if (emit !== undefined) for (const artifact of kept) emit(artifact);
   else if (kept.length === 0) screen.say("This Task has no artifacts.");
@@ -195,7 +195,7 @@ const save = async (
   { target, screen, emit }: Context,
 ) => {
   const fetching = service.task.artifact({ path: { taskID, artifactID } });
-  const blob = expectData(await during(screen, "Fetching the artifact", fetching), target.url);
+  const blob = dataOf(await during(screen, "Fetching the artifact", fetching), target.url);
   // An agent chose the name, so remove anything that leads to another folder or hides the file.
   const path = output ?? (filename.replaceAll(/[^A-Za-z0-9._-]/g, "_").replace(/^\./, "_") || artifactID);
   try {
@@ -211,7 +211,7 @@ const save = async (
 /** A client for the Task's own project, which operations and archives require, wherever the command is run. */
 export const writable = async (target: Target, given: string) => {
   const taskID = await resolveID(connect(target), target, given);
-  const { directory } = expectData(await connect(target).task.status({ path: { taskID } }), target.url);
+  const { directory } = dataOf(await connect(target).task.status({ path: { taskID } }), target.url);
   const owned = { ...target, directory };
   return { service: connect(owned), owned, taskID };
 };

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import type { Overview } from "../../protocol/overview.ts";
-import { commandFor, connect, expectData, type Service, type Target } from "../connection.ts";
+import { commandFor, connect, dataOf, type Service, type Target } from "../connection.ts";
 import { resolveID } from "../resolve-id.ts";
 import { Exit, exit } from "../terminal/exit.ts";
 import type { Screen } from "../terminal/screen.ts";
@@ -45,7 +45,7 @@ const sayApprovals = async (
   for (const { of, taskID, would } of asks) {
     if (taskID === null || of === undefined) continue;
     if (of === "plan") {
-      const { goals } = expectData(await service.task.status({ path: { taskID } }), target.url);
+      const { goals } = dataOf(await service.task.status({ path: { taskID } }), target.url);
       const parts = goals.filter(({ settlement }) => settlement.state !== "dropped");
       for (const { contract } of parts)
         screen.say(
@@ -67,14 +67,14 @@ const sayApprovals = async (
 type Asked = Overview["pending"][number];
 
 const allAsks = async (target: Target): Promise<Asked[]> => {
-  const { pending: asks } = expectData(await connect(target).service.overview(), target.url);
+  const { pending: asks } = dataOf(await connect(target).service.overview(), target.url);
   const here = resolve(target.directory);
   return asks.toSorted((one, other) => Number(other.directory === here) - Number(one.directory === here));
 };
 
 const asksOf = async (service: Service, target: Target, given: string): Promise<Asked[]> => {
   const taskID = await resolveID(service, target, given);
-  const { title, directory, pending: asks } = expectData(await service.task.status({ path: { taskID } }), target.url);
+  const { title, directory, pending: asks } = dataOf(await service.task.status({ path: { taskID } }), target.url);
   return asks.map((ask) => ({ ...ask, taskID, missionID: null, title, directory }));
 };
 
@@ -89,7 +89,7 @@ export const answer = async (
   if (said === undefined || (given.length > 1 && (given.length > 2 || options.deny !== true || text === undefined)))
     throw new Exit(exit.usage, "Expected an answer, --allow or --deny.");
   const { service, taskID } = await writable(target, id);
-  const { pending: waiting } = expectData(await service.task.status({ path: { taskID } }), target.url);
+  const { pending: waiting } = dataOf(await service.task.status({ path: { taskID } }), target.url);
   const asks = waiting.filter(({ id }) => options.ask === undefined || id === options.ask);
   const [ask] = asks;
   if (ask === undefined)
@@ -111,7 +111,7 @@ export const answer = async (
   const body = bodyOf(ask, words ?? said);
   if (body === undefined)
     throw new Exit(exit.usage, `Expected --allow or --deny for "${line(ask.prompt)}", got "${line(said)}".`);
-  const accepted = expectData(await service.task.answer({ path: { taskID, askID: ask.id }, body }), target.url);
+  const accepted = dataOf(await service.task.answer({ path: { taskID, askID: ask.id }, body }), target.url);
   if (emit !== undefined) emit(accepted);
   else
     screen.say(

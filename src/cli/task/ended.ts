@@ -1,4 +1,4 @@
-import { commandFor, expectData } from "../connection.ts";
+import { commandFor, dataOf } from "../connection.ts";
 import { exit } from "../terminal/exit.ts";
 import { line } from "../terminal/format.ts";
 import { type Context, writable } from "./action.ts";
@@ -10,7 +10,7 @@ type Following = { follow?: true };
 
 export const retry = async (given: string, options: Following, { target, screen, emit }: Context) => {
   const { service, owned, taskID } = await writable(target, given);
-  const accepted = expectData(await service.task.retry({ path: { taskID }, body: { source: "cli" } }), target.url);
+  const accepted = dataOf(await service.task.retry({ path: { taskID }, body: { source: "cli" } }), target.url);
   if (options.follow) return follow({ service, target: owned, taskID, screen, emit });
   if (emit !== undefined) emit(accepted);
   else
@@ -27,7 +27,7 @@ export const revert = async (
 ) => {
   const { service, owned, taskID } = await writable(target, given);
   const body = { source: "cli", ...(check === undefined ? {} : { checks: check }) };
-  const accepted = expectData(await service.task.revert({ path: { taskID }, body }), target.url);
+  const accepted = dataOf(await service.task.revert({ path: { taskID }, body }), target.url);
   const { taskID: revertID } = accepted;
   if (options.follow) return follow({ service, target: owned, taskID: revertID, screen, emit });
   if (emit !== undefined) emit(accepted);
@@ -37,7 +37,7 @@ export const revert = async (
 
 export const rename = async (given: string, title: string, { target, screen, emit }: Context) => {
   const { service, taskID } = await writable(target, given);
-  const renamed = expectData(await service.task.update({ path: { taskID }, body: { title } }), target.url);
+  const renamed = dataOf(await service.task.update({ path: { taskID }, body: { title } }), target.url);
   if (emit !== undefined) emit(renamed);
   else screen.say(`${taskID}: ${line(renamed.title)}`);
   return exit.completed;
@@ -45,7 +45,7 @@ export const rename = async (given: string, title: string, { target, screen, emi
 
 export const remove = async (given: string, { target, screen, emit }: Context) => {
   const { service, taskID } = await writable(target, given);
-  const removed = expectData(await service.task.delete({ path: { taskID } }), target.url);
+  const removed = dataOf(await service.task.delete({ path: { taskID } }), target.url);
   if (emit !== undefined) emit(removed);
   else screen.say(`${taskID}: deleted, with its branch; commits that landed are kept.`);
   return exit.completed;

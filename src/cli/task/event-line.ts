@@ -1,5 +1,5 @@
 import { failingLineOf } from "../../protocol/task/failing-line.ts";
-import { ofService } from "../../protocol/event/source.ts";
+import { serviceSourceOf } from "../../protocol/event/source.ts";
 import type { Frame } from "../../protocol/event/frame.ts";
 import type { Screen } from "../terminal/screen.ts";
 import { clean, duration, firstLine, indented, line, textOf } from "../terminal/format.ts";
@@ -52,13 +52,13 @@ export const createWords = ({ colors }: Pick<Screen, "colors">, checks = new Map
         return dim(`The external agent ${line(event.data.agent, 40)} is working (${line(event.data.about, 100)})`);
       case "message.received":
         if (event.data.retried !== undefined) return `${bold(line(event.data.source, 40))}: the request again`;
-        return ofService(event.data) === "checks"
+        return serviceSourceOf(event.data) === "checks"
           ? yellow("Failing checks sent back to the agent")
-          : ofService(event.data) === "contrast"
+          : serviceSourceOf(event.data) === "contrast"
             ? yellow("Asked the agent for tests that fail without the change")
-            : ofService(event.data) === "sources"
+            : serviceSourceOf(event.data) === "sources"
               ? yellow("Asked the agent to read the sources it cites")
-              : ofService(event.data) === "output"
+              : serviceSourceOf(event.data) === "output"
                 ? yellow("Asked the agent for the output")
                 : `${bold(line(event.data.source, 40))}: ${line(firstLine(textOf(event.data.text)))}`;
       case "reply.finished": {

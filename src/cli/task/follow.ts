@@ -1,12 +1,12 @@
 import { messageOf } from "../../error.ts";
 import type { TaskStatus } from "../../protocol/task/status.ts";
-import { commandFor, expectData, type Service, type Target, withManuals } from "../connection.ts";
+import { commandFor, dataOf, type Service, type Target, withManuals } from "../connection.ts";
 import { exitOf } from "../resolve-id.ts";
 import { Exit, exit } from "../terminal/exit.ts";
 import { watchInterrupts } from "../terminal/interrupt.ts";
 import type { Screen } from "../terminal/screen.ts";
 import { clean, duration, line, money, spent } from "../terminal/format.ts";
-import { createDoing } from "./now.ts";
+import { createActivity } from "./now.ts";
 import { createPrompter, type Prompter } from "./prompt.ts";
 import { createWords } from "./event-line.ts";
 import { createTree } from "./tree.ts";
@@ -48,7 +48,7 @@ export const follow = async (following: Following): Promise<number> => {
     const body = { surface: "cli", reason: "Ctrl-C in the command line" };
     const cancelled = await service.task.cancel({ path: { taskID }, body });
     // A Task that has just ended cannot be cancelled; its own end is shown then.
-    if (cancelled.response?.status !== 409) expectData(cancelled, target.url);
+    if (cancelled.response?.status !== 409) dataOf(cancelled, target.url);
     await shown;
   }
   return await conclude(following);
@@ -61,7 +61,7 @@ export const watch = async (following: Following): Promise<number> => {
 };
 
 const conclude = async ({ service, target, taskID, screen, emit, output }: Following): Promise<number> => {
-  const status = expectData(await service.task.status({ path: { taskID } }), target.url);
+  const status = dataOf(await service.task.status({ path: { taskID } }), target.url);
   if (output === true) {
     if (emit !== undefined) emit({ taskID, lifecycleStatus: status.lifecycleStatus, output: status.output });
     else if (status.output !== null) screen.say(outputText(status.output));
@@ -81,11 +81,11 @@ export const show = async (
   const checks = new Map<string, string>();
   const words = createWords(screen, checks);
   const tree = screen.rich ? createTree(screen) : undefined;
-  const events = expectData(await service.task.events({ path: { taskID }, query: { after }, signal }), target.url);
+  const events = dataOf(await service.task.events({ path: { taskID }, query: { after }, signal }), target.url);
   let began = Date.now();
   let last = Number.POSITIVE_INFINITY;
   let cost: number | null = 0;
-  const doing = createDoing();
+  const doing = createActivity();
   const drawStatus = () =>
     prompter?.busy() === true
       ? screen.status(undefined)

@@ -26,7 +26,7 @@ export const nowWords = (now: Now, at: number, width = 100, queue: Queue = null)
 };
 
 /** Keeps what a Task does now up to date from the frames of its stream. */
-export const createDoing = () => {
+export const createActivity = () => {
   let now: Now | null = null;
   let queue: Queue = null;
   /** Ids of calls, checks and replies that are complete: late frames about them are ignored. */

@@ -2,7 +2,7 @@ import { mkdirSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { messageOf } from "../../error.ts";
-import { connect, expectData, type Target } from "../connection.ts";
+import { connect, dataOf, type Target } from "../connection.ts";
 import { resolveID } from "../resolve-id.ts";
 import { Exit, exit } from "../terminal/exit.ts";
 import { openInDesktop, pageAt } from "../terminal/open.ts";
@@ -23,7 +23,7 @@ export const open = async (given: string, options: Options, { target, screen, em
   const service = connect(target);
   const taskID = await resolveID(service, target, given);
   // Also checks that the Task exists; the page would only say that it does not.
-  const board = expectData(await service.task.board({ path: { taskID } }), target.url);
+  const board = dataOf(await service.task.board({ path: { taskID } }), target.url);
   const shows = display && options.print !== true && emit === undefined;
   if (options.pictures === undefined) {
     const url = pageAt(target.url, `ui/task/${taskID}`).href;
@@ -42,7 +42,7 @@ export const open = async (given: string, options: Options, { target, screen, em
   const fetchAll = async () => {
     mkdirSync(folder, { recursive: true });
     for (const { artifactID, filename } of pictures) {
-      const blob = expectData(await service.task.artifact({ path: { taskID, artifactID } }), target.url);
+      const blob = dataOf(await service.task.artifact({ path: { taskID, artifactID } }), target.url);
       // The id distinguishes pictures with the same name; the name is cleaned so that it cannot lead to another folder.
       const path = join(folder, `${artifactID.slice(-6)}-${filename.replaceAll(/[^A-Za-z0-9._-]/g, "_")}`);
       await writeFile(path, new Uint8Array(await blob.arrayBuffer())).catch((error: unknown) => {

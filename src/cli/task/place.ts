@@ -1,6 +1,6 @@
 import { createInterface } from "node:readline/promises";
 import type { ProjectPlace } from "../../protocol/task/board.ts";
-import { connect, expectData, type Target } from "../connection.ts";
+import { connect, dataOf, type Target } from "../connection.ts";
 import { clean } from "../terminal/format.ts";
 import { Exit, exit } from "../terminal/exit.ts";
 import type { Screen } from "../terminal/screen.ts";
@@ -26,7 +26,7 @@ export const checkPlace = async (
   screen: Screen,
 ): Promise<void> => {
   if (inPlace) return;
-  const place = expectData(await connect(target).project.get(), target.url);
+  const place = dataOf(await connect(target).project.get(), target.url);
   if (place.because === null) return;
   const why = `${clean(place.directory)} ${reasons[place.because]}: the Task would edit your files directly, and its edits could not be undone.`;
   if (pillar === "code")

@@ -1,4 +1,4 @@
-import { expectData, type Service, type Target } from "../connection.ts";
+import { dataOf, type Service, type Target } from "../connection.ts";
 import type { Screen } from "../terminal/screen.ts";
 import { line } from "../terminal/format.ts";
 
@@ -55,7 +55,7 @@ export const createPrompter = (service: Service, { url }: Target, taskID: string
     const path = { taskID, askID: ask.askID };
     const sent = await service.task.answer({ path, body });
     // Somebody else answered first; that answer's event closes the ask here as well.
-    if (sent.response?.status !== 409) expectData(sent, url);
+    if (sent.response?.status !== 409) dataOf(sent, url);
   };
   const onData = (chunk: Buffer) => {
     // In raw mode the key answers the question that Ctrl-C asked.

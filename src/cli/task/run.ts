@@ -3,7 +3,7 @@ import { basename, extname } from "node:path";
 import { messageOf } from "../../error.ts";
 import type { Effort } from "../../protocol/field.ts";
 import { callOf, expand } from "../../protocol/task/saved-call.ts";
-import { connect, expectData, type Service, type Target } from "../connection.ts";
+import { connect, dataOf, type Service, type Target } from "../connection.ts";
 import { Exit, exit } from "../terminal/exit.ts";
 import { clean } from "../terminal/format.ts";
 import { follow } from "./follow.ts";
@@ -83,7 +83,7 @@ export const runTask = async (
   if (options.ref !== undefined && options.repo === undefined)
     throw new Exit(exit.usage, "Expected --ref only with --repo: a directory already has a branch checked out.");
   if (options.repo === undefined) await checkPlace(target, options, screen);
-  const created = expectData(await service.task.create({ body }), target.url);
+  const created = dataOf(await service.task.create({ body }), target.url);
   const { taskID, directory } = created;
   if (options.detach) {
     if (options.json) emit(created);
@@ -111,7 +111,7 @@ const saved = async (text: string, repo: string | undefined, service: Service, t
       exit.usage,
       `Expected a request in words with --repo, got "/${clean(call.name)}": saved requests are those of a directory. A text that is to begin like this comes from standard input (-).`,
     );
-  const known = expectData(await service.project.requests(), target.url);
+  const known = dataOf(await service.project.requests(), target.url);
   const found = expand(text, known);
   if ("request" in found) return found.request;
   const names = known.map(({ name }) => `/${clean(name)}`).join(", ") || "there is none";

@@ -1,7 +1,7 @@
 import { serviceSource } from "../../protocol/event/source.ts";
 import type { Message } from "../../protocol/task/board.ts";
 import type { TaskStatus } from "../../protocol/task/status.ts";
-import { connect, expectData, type Target } from "../connection.ts";
+import { connect, dataOf, type Target } from "../connection.ts";
 import { resolveID } from "../resolve-id.ts";
 import { exit } from "../terminal/exit.ts";
 import { clean, indented, line, table } from "../terminal/format.ts";
@@ -14,7 +14,7 @@ import { nowWords } from "./now.ts";
 export const view = async (given: string, { target, screen, emit }: Context) => {
   const service = connect(target);
   const taskID = await resolveID(service, target, given);
-  const task = expectData(await service.task.get({ path: { taskID } }), target.url);
+  const task = dataOf(await service.task.get({ path: { taskID } }), target.url);
   if (emit !== undefined) {
     emit(task);
     return exit.completed;
@@ -73,7 +73,7 @@ const saidLater = async (service: ReturnType<typeof connect>, target: Target, ta
   const said: { source: string; at: string; text: string }[] = [];
   for (let after: number | null = 0; after !== null; ) {
     const asked = await service.task.messages({ path: { taskID }, query: { after } });
-    const page: { messages: Message[]; nextAfter: number | null } = expectData(asked, target.url);
+    const page: { messages: Message[]; nextAfter: number | null } = dataOf(asked, target.url);
     said.push(...page.messages.filter(({ role, source }) => role === "user" && serviceSource(source) === undefined));
     after = page.nextAfter;
   }

@@ -1,5 +1,5 @@
 import type { MessageType, WebhookRecord } from "../../protocol/webhook.ts";
-import { connect, expectData, type Service, type Target } from "../connection.ts";
+import { connect, dataOf, type Service, type Target } from "../connection.ts";
 import { Exit, exit } from "../terminal/exit.ts";
 import type { Context } from "../context.ts";
 import { during, type Screen } from "../terminal/screen.ts";
@@ -18,7 +18,7 @@ export type SecretOptions = { rotate?: true; keep?: number };
 /** The webhook's id: from a full id or a unique beginning. */
 const resolveHook = async (service: Service, { url }: Target, given: string): Promise<string> => {
   if (/^hook_[0-9a-z]{26}$/.test(given) || given === "callback") return given;
-  const all = expectData(await service.webhook.list(), url);
+  const all = dataOf(await service.webhook.list(), url);
   const prefix = given.startsWith("hook_") ? given : `hook_${given}`;
   const [first, ...more] = all.filter(({ webhookID }) => webhookID.startsWith(prefix));
   if (first !== undefined && more.length === 0) return first.webhookID;
@@ -36,7 +36,7 @@ const wordsOf = ({ state, reason, failingSince }: WebhookRecord): string =>
     : `${state}${reason === null ? "" : `: ${line(reason, 60)}`}`;
 
 export const list = async ({ target, screen, emit }: Context) => {
-  const all = expectData(await connect(target).webhook.list(), target.url);
+  const all = dataOf(await connect(target).webhook.list(), target.url);
   if (emit !== undefined) emit(all);
   else if (all.length === 0) screen.say("No webhook yet. `sortie webhook add <url>` creates one.");
   else
@@ -57,7 +57,7 @@ export const list = async ({ target, screen, emit }: Context) => {
 
 export const add = async (url: string, options: AddOptions, { target, screen, emit }: Context) => {
   const { event, description, project } = options;
-  const made = expectData(
+  const made = dataOf(
     await connect(target).webhook.create({
       body: {
         url,
@@ -84,7 +84,7 @@ export const add = async (url: string, options: AddOptions, { target, screen, em
 export const remove = async (given: string, { target, screen, emit }: Context) => {
   const service = connect(target);
   const webhookID = await resolveHook(service, target, given);
-  const removed = expectData(await service.webhook.delete({ path: { webhookID } }), target.url);
+  const removed = dataOf(await service.webhook.delete({ path: { webhookID } }), target.url);
   if (emit !== undefined) emit(removed);
   else screen.say(`${webhookID} is deleted.`);
   return exit.completed;
@@ -93,7 +93,7 @@ export const remove = async (given: string, { target, screen, emit }: Context) =
 export const setState = async (given: string, state: "enabled" | "paused", { target, screen, emit }: Context) => {
   const service = connect(target);
   const webhookID = await resolveHook(service, target, given);
-  const changed = expectData(await service.webhook.update({ path: { webhookID }, body: { state } }), target.url);
+  const changed = dataOf(await service.webhook.update({ path: { webhookID }, body: { state } }), target.url);
   if (emit !== undefined) emit(changed);
   else screen.say(`${webhookID} is ${changed.state}.`);
   return exit.completed;
@@ -102,7 +102,7 @@ export const setState = async (given: string, state: "enabled" | "paused", { tar
 export const test = async (given: string, { target, screen, emit }: Context) => {
   const service = connect(target);
   const webhookID = await resolveHook(service, target, given);
-  const tested = expectData(await during(screen, "Sending", service.webhook.test({ path: { webhookID } })), target.url);
+  const tested = dataOf(await during(screen, "Sending", service.webhook.test({ path: { webhookID } })), target.url);
   if (emit !== undefined) emit(tested);
   else if (tested.delivered) screen.say(`Answered ${tested.status} after ${tested.durationMs} ms.`);
   else screen.say(`Not accepted, after ${tested.durationMs} ms. ${line(tested.reason ?? "", 300)}`);
@@ -112,7 +112,7 @@ export const test = async (given: string, { target, screen, emit }: Context) => 
 export const log = async (given: string | undefined, options: LogOptions, { target, screen, emit }: Context) => {
   const service = connect(target);
   const { state, limit } = options;
-  const page = expectData(
+  const page = dataOf(
     await service.webhook.deliveries({
       query: {
         limit,
@@ -164,7 +164,7 @@ export const redeliver = async (
   if (given !== undefined && webhook !== undefined)
     throw new Exit(exit.usage, "Expected --webhook only with --since, got it with a delivery.");
   const service = connect(target);
-  const done = expectData(
+  const done = dataOf(
     given !== undefined
       ? await service.webhook.redeliver({ path: { deliveryID: given } })
       : await service.webhook.redeliverDead({
@@ -198,7 +198,7 @@ export const secret = async (
     throw new Exit(exit.usage, "A webhook's secret is shown only when it is created. Use --rotate for a new one.");
   if (keep !== undefined && !rotate) throw new Exit(exit.usage, "Expected --rotate with --keep, got --keep alone.");
   const webhookID = given === undefined ? "callback" : await resolveHook(service, target, given);
-  const shown = expectData(
+  const shown = dataOf(
     webhookID === "callback"
       ? await service.webhook.callbackSecret({ body: rotate ? { rotate: true, ...keeping } : {} })
       : await service.webhook.rotate({ path: { webhookID }, body: keeping }),

@@ -1,4 +1,4 @@
-import { ofService } from "../../protocol/event/source.ts";
+import { serviceSourceOf } from "../../protocol/event/source.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import { type ChatMessage, type Conversation, isService, type UserMessage } from "./message.ts";
 
@@ -132,7 +132,7 @@ const cutAt = (chat: Conversation, end: number, through: number, room: number): 
 /** The messages of people that stay verbatim: always the request, and the newest of the others that fit. */
 const keepers = (gone: readonly ChatMessage[], room: number): UserMessage[] => {
   const written = gone.flatMap((message) =>
-    message.role === "user" && ofService(message) !== "checks" && !isService(message) ? [message] : [],
+    message.role === "user" && serviceSourceOf(message) !== "checks" && !isService(message) ? [message] : [],
   );
   const [request, ...later] = written;
   if (request === undefined) return [];

@@ -26,10 +26,10 @@ export const onBase = (state: TaskState, checkID: string): CheckRun | undefined 
 type Outcome = Pick<CheckRun, "state" | "reason" | "exitCode" | "unfinished">;
 
 /** Whether a check could not run, or was ended before it had a result. */
-export const saysNothing = ({ state, unfinished }: Outcome): boolean => state === "error" || unfinished === true;
+export const isInconclusive = ({ state, unfinished }: Outcome): boolean => state === "error" || unfinished === true;
 
 /** Whether a check ran to its end and did not pass. */
-export const isRed = (result: Outcome): boolean => result.state === "failed" && !saysNothing(result);
+export const isRed = (result: Outcome): boolean => result.state === "failed" && !isInconclusive(result);
 
 /** The cause of a result: the part of its reason before the first colon, without the remedy. */
 export const causeOf = ({ reason }: Pick<Outcome, "reason">): string => (reason ?? "no result").split(": ")[0] ?? "";

@@ -76,7 +76,10 @@ const ofAccepted = (state: TaskState, proof: Evidence): Evidence[] => {
  * The fold after a commit: observations since the last call that may have changed files were made on the committed
  * tree.
  */
-export const seenOnTree = ({ evidence, edits, writes }: TaskState, tree: string): Pick<TaskState, "evidence"> => ({
+export const bindEvidenceToTree = (
+  { evidence, edits, writes }: TaskState,
+  tree: string,
+): Pick<TaskState, "evidence"> => ({
   evidence: evidence.map((proof) =>
     proof.tree === null && proof.edits === edits && proof.writes === writes ? { ...proof, tree } : proof,
   ),
@@ -86,7 +89,11 @@ export const seenOnTree = ({ evidence, edits, writes }: TaskState, tree: string)
  * The fold after a call that left the files on `tree`: if the tree is the same as before, earlier observations still
  * apply, whatever the call was.
  */
-export const stillSeen = (before: TaskState, after: TaskState, tree: string): Pick<TaskState, "evidence"> => ({
+export const keepEvidenceOnSameTree = (
+  before: TaskState,
+  after: TaskState,
+  tree: string,
+): Pick<TaskState, "evidence"> => ({
   evidence:
     presentTree(before) === tree
       ? after.evidence.map((proof) => (isOfPresentFiles(before, proof) ? { ...proof, tree } : proof))

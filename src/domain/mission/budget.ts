@@ -33,7 +33,7 @@ export const usedOf = (state: MissionState, { reserves = true } = {}): Record<Na
     const used = amounts(last?.usage ?? noUsage, minutesOf(task));
     for (const name of names) {
       const held = runs ? reserved?.[name] : undefined;
-      sum[name] += held === undefined ? used[name] : heldOf(name, held, used[name]);
+      sum[name] += held === undefined ? used[name] : mostUsed(name, held, used[name]);
     }
   }
   return sum;
@@ -43,7 +43,7 @@ export const usedOf = (state: MissionState, { reserves = true } = {}): Record<Na
  * The most that a Task may have used at its end. Usage accumulates over its attempts; the minutes of its budget are
  * those of one attempt.
  */
-export const heldOf = (name: Name, reserved: number, used: number): number =>
+export const mostUsed = (name: Name, reserved: number, used: number): number =>
   name === "maxMinutes" ? used + reserved : Math.max(used, reserved);
 
 /**
@@ -64,7 +64,7 @@ export const spentOf = (
     for (const name of names) {
       spent[name] += used[name];
       const held = isRunning(task) ? task.reserved?.[name] : undefined;
-      if (held !== undefined) left[name] += heldOf(name, held, used[name]) - used[name];
+      if (held !== undefined) left[name] += mostUsed(name, held, used[name]) - used[name];
     }
   }
   return { budgetSpent: { ...spent, maxCostUSD: priced ? spent.maxCostUSD : null }, budgetReserved: left };

@@ -8,11 +8,11 @@ import { type Dispatched, endedOf, type MissionState } from "../state/mission.ts
 import { projectOf } from "../state/project.ts";
 import { afterApproval } from "./approval.ts";
 import { afterDispatch, afterEnd } from "./whole/merge.ts";
-import { handedOnWith } from "./hand-on.ts";
+import { foldHandOff } from "./hand-on.ts";
 import { isAwake } from "./next.ts";
 import { inOrder, withPhase } from "./plan.ts";
 import { withNow } from "./now.ts";
-import { isQuiet, isQuietEdit, waitsForPlan } from "./quiet-end.ts";
+import { doesNotWake, isQuietEdit, waitsForPlan } from "./quiet-end.ts";
 import { afterVerdict } from "./whole/verdict.ts";
 
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */
@@ -187,7 +187,7 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
       return { ...state, tasks: changed(state, event.data.taskID, () => ({ reserved: event.data.reserved })) };
     case "task.ended":
       return {
-        ...(isQuiet(state, event.data) ? overheard(state) : heard(state, event)),
+        ...(doesNotWake(state, event.data) ? overheard(state) : heard(state, event)),
         ...afterEnd(state, event.data),
         ...afterVerdict(state, event.data),
         ...((event.data.cancelledByUser?.reason ?? "") === "" ? {} : { words: event.version }),
@@ -247,7 +247,7 @@ const fold = (state: MissionState, before: MissionState, event: Recorded): Missi
       };
     }
     case "tool.finished":
-      return { ...evolveSession(state, event), handedOn: handedOnWith(state.handedOn, event.data) };
+      return { ...evolveSession(state, event), handedOn: foldHandOff(state.handedOn, event.data) };
     case "run.stopped":
     case "run.paused":
     case "run.resumed":

@@ -19,15 +19,15 @@ type Ended = { tool: string; outcome: string };
  * Folds in one more ended call of a reply. true: a call gave a Task something to do; false, for good: a call has a
  * result that the agent has yet to read; null: neither yet.
  */
-export const handedOnWith = (before: boolean | null, { tool, outcome }: Ended): boolean | null => {
+export const foldHandOff = (before: boolean | null, { tool, outcome }: Ended): boolean | null => {
   if (before === false || outcome !== "ok") return false;
   if (handing.has(tool)) return true;
   return written.has(tool) ? before : false;
 };
 
 /** Whether all calls of a reply together handed work on and left nothing to read. */
-export const handsOn = (results: readonly Ended[]): boolean =>
-  results.reduce<boolean | null>(handedOnWith, null) === true;
+export const handsOffWork = (results: readonly Ended[]): boolean =>
+  results.reduce<boolean | null>(foldHandOff, null) === true;
 
 /**
  * Whether the turn ends here. It continues if nothing would resume the agent, if a Task waits for its answer, or if a

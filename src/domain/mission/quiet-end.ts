@@ -14,7 +14,7 @@ import { isVerdict } from "./whole/verdict.ts";
  * for a Task that the agent itself withdrew, and for a completed Task while the plan waits for approval, without which
  * the agent may not continue.
  */
-export const isQuiet = (state: MissionState, end: EventData["task.ended"]): boolean =>
+export const doesNotWake = (state: MissionState, end: EventData["task.ended"]): boolean =>
   isMerge(state, end.taskID) ||
   (isVerdict(state, end.taskID) && end.verdict?.verdict !== "rejected") ||
   isWithdrawn(state, end) ||

@@ -82,7 +82,7 @@ export const summaryOf = (
  * The Mission with the present state of its Tasks' rows: ends and new attempts that it has not been told of yet are
  * added. So its plan and budget are true while its agent is busy, and after an abort.
  */
-export const seenWith = (
+export const withCurrentRows = (
   state: MissionState,
   rows: ReadonlyMap<string, TaskSummary>,
   unheard: Unheard,
@@ -124,7 +124,7 @@ export const missionStatusOf = (
   const { standing, runs } = innerOf(state);
   const asking = active.filter(({ pendingCount }) => pendingCount > 0).length;
   const { state: word, reason } = standingAmong(standing, { known: runs, active: running, asking });
-  const seen = seenWith(state, new Map(tasks.map((task) => [task.taskID, task])), unheard);
+  const seen = withCurrentRows(state, new Map(tasks.map((task) => [task.taskID, task])), unheard);
   const waits = waitsIn(active);
   const plan = planOf(seen, waits);
   const phases = (...states: MissionPhase["state"][]) => plan.filter((phase) => states.includes(phase.state)).length;

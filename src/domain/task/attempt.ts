@@ -1,4 +1,4 @@
-import { ofService } from "../../protocol/event/source.ts";
+import { serviceSourceOf } from "../../protocol/event/source.ts";
 import type { Budget } from "../../protocol/task/status.ts";
 import type { Recorded } from "../event.ts";
 import { requestSlice } from "../evidence/slice.ts";
@@ -8,7 +8,7 @@ import { rootOf } from "../state/stream.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import { noApproval } from "../session/approval.ts";
 import { outputAnew } from "../session/output.ts";
-import { answersService } from "./report.ts";
+import { answeredSource } from "./report.ts";
 import { titleOf } from "./title.ts";
 
 /** Attempts at a Task: what a message resets, and which warnings remain. */
@@ -18,7 +18,7 @@ import { titleOf } from "./title.ts";
  * difference does not count: it is sent only once.
  */
 const isRefusal = (data: EventData["message.received"]): boolean => {
-  const source = ofService(data);
+  const source = serviceSourceOf(data);
   return source === "checks" || source === "review" || source === "permissions";
 };
 
@@ -28,7 +28,7 @@ const isRefusal = (data: EventData["message.received"]): boolean => {
  */
 export const afterMessage = (state: TaskState, event: Recorded & { type: "message.received" }): Partial<TaskState> => ({
   ...asMessage(state, event),
-  answers: answersService(state, event.data),
+  answers: answeredSource(state, event.data),
   ...(event.data.retried === undefined ? {} : fromTheBeginning(state, event)),
 });
 
@@ -44,7 +44,7 @@ const fromTheBeginning = (
     return { ...slice, settlement: { state: "dropped", revision: slice.contract.revision, commit: null, at } };
   });
   return {
-    ...newAttempt,
+    ...freshWorkspaceFields,
     slices: kept.some(isOpenSlice)
       ? kept
       : [...kept, requestSlice(data.messageID, state.title, data.text, state.checks)],
@@ -78,7 +78,7 @@ const asMessage = (state: TaskState, event: Recorded & { type: "message.received
           refusal: null,
           // A result on the Task's own branch changed no branch of the user's: the work continues where it is.
           ...(state.landed !== null && staysOnBranch(state) ? { landed: null } : {}),
-          contrastTold: state.contrastTold || ofService(event.data) === "contrast",
+          contrastTold: state.contrastTold || serviceSourceOf(event.data) === "contrast",
           round: isRefusal(event.data) ? state.round + 1 : state.round,
         }
     : {
@@ -115,7 +115,11 @@ const asMessage = (state: TaskState, event: Recorded & { type: "message.received
         described: null,
         // The cause of a failed check may be fixed outside the tree; a new attempt runs all checks again.
         results: {},
-        ...(state.landed === null ? {} : staysOnBranch(state) ? { landed: null } : { ...newAttempt, workspace: null }),
+        ...(state.landed === null
+          ? {}
+          : staysOnBranch(state)
+            ? { landed: null }
+            : { ...freshWorkspaceFields, workspace: null }),
       };
 
 /**
@@ -154,7 +158,7 @@ const withoutTime = (warned: TaskState["warned"]): TaskState["warned"] =>
   Object.fromEntries(Object.entries(warned).filter(([name]) => name !== "maxMinutes"));
 
 /** The fields that start anew when the next attempt gets a new workspace on a new base, as after a landing. */
-export const newAttempt = {
+export const freshWorkspaceFields = {
   tree: null,
   checkpoint: null,
   moved: null,

@@ -1,7 +1,7 @@
 import type { EventData } from "../../protocol/event/event.ts";
 import { isOfMission, type Recorded } from "../event.ts";
 import { afterApproval } from "../session/approval.ts";
-import { newAttempt, keptWarnings, afterMessage } from "./attempt.ts";
+import { freshWorkspaceFields, keptWarnings, afterMessage } from "./attempt.ts";
 import { timeUntil, workedAt } from "../session/work-time.ts";
 import { hasDied } from "./crash.ts";
 import { createdState } from "./created.ts";
@@ -11,8 +11,8 @@ import {
   checkEvidence,
   commandEvidence,
   contrastEvidence,
-  seenOnTree,
-  stillSeen,
+  bindEvidenceToTree,
+  keepEvidenceOnSameTree,
 } from "../evidence/evidence.ts";
 import { addUsage, inSession, startedSession } from "../session/session.ts";
 import { evolveLanding } from "./landing.ts";
@@ -133,7 +133,7 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
     case "workspace.prepared":
       return state.landed === null
         ? { ...state, workspace: event.data, earlier: null, moved: null }
-        : { ...state, ...newAttempt, workspace: event.data, earlier: null };
+        : { ...state, ...freshWorkspaceFields, workspace: event.data, earlier: null };
     case "checkpoint.kept":
       return {
         ...state,
@@ -188,7 +188,7 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
       const { tree } = event.data;
       if (tree === undefined) return { ...after, ...commandEvidence(after, event) };
       const { edits: at, writes: by } = after;
-      return { ...after, ...stillSeen(state, after, tree), left: { tree, edits: at, writes: by } };
+      return { ...after, ...keepEvidenceOnSameTree(state, after, tree), left: { tree, edits: at, writes: by } };
     }
     case "note.written":
     case "message.passed":
@@ -255,7 +255,7 @@ const fold = (before: TaskState | undefined, event: Recorded): TaskState => {
       const { commit, tree, files, insertions, deletions } = event.data;
       const after = {
         ...state,
-        ...seenOnTree(state, tree),
+        ...bindEvidenceToTree(state, tree),
         tree: event.data,
         denied: null,
         touched: false,

@@ -2,7 +2,7 @@ import type { Recorded } from "../event.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import { isRead } from "../state/stream.ts";
 import { isActive, type Landed, remoteOf, staysOnBranch, type TaskState } from "../state/task.ts";
-import { newAttempt } from "./attempt.ts";
+import { freshWorkspaceFields } from "./attempt.ts";
 
 /** The landing in a Task's fold: from the first look at the branch to the pull request, with every landing recorded. */
 
@@ -10,7 +10,7 @@ import { newAttempt } from "./attempt.ts";
 export const branchName = (ref: string): string => ref.replace(/^refs\/(heads|remotes\/(origin|filled))\//, "");
 
 /** The landed commit as the project has it: as pushed to the remote, where that is another commit. */
-export const landedAs = ({ commit, pushed }: Pick<EventData["landing.finished"], "commit" | "pushed">): string =>
+export const publishedCommit = ({ commit, pushed }: Pick<EventData["landing.finished"], "commit" | "pushed">): string =>
   pushed ?? commit;
 
 /**
@@ -22,7 +22,7 @@ const withLanding = (
 ): TaskState["landings"] => {
   const { landings, tree } = state;
   const { tree: treeID, ref } = data;
-  const commit = landedAs(data);
+  const commit = publishedCommit(data);
   const diffStat = tree && { files: tree.files, insertions: tree.insertions, deletions: tree.deletions };
   const others = landings.filter((landing) => !(landing.ref === ref && staysOnBranch(state)));
   return [...others, { commit, tree: treeID, ref, diffStat, at, version }];
@@ -30,10 +30,10 @@ const withLanding = (
 
 /** Whether the pull request is still to be opened, or to be updated to what was pushed last. */
 export const isProposalDue = ({ landing, landed, pullRequest }: TaskState): boolean =>
-  landing === "pull-request" && landed !== null && pullRequest?.commit !== landedAs(landed);
+  landing === "pull-request" && landed !== null && pullRequest?.commit !== publishedCommit(landed);
 
 /** Whether a follow-up attempt has not yet asked the forge what became of the pull request. */
-export const isProposalUnseen = ({ pullRequest, pushed, attempt }: TaskState): boolean =>
+export const isPullRequestStale = ({ pullRequest, pushed, attempt }: TaskState): boolean =>
   pullRequest !== null && pushed !== null && pullRequest.seenIn < attempt;
 
 /**
@@ -46,7 +46,7 @@ export const afterMerge = ({ pullRequest, pushed }: Pick<TaskState, "pullRequest
 const withProposal = (state: TaskState, data: EventData["landing.proposed"]): TaskState => {
   const pullRequest = { ...data, seenIn: state.attempt };
   return afterMerge({ ...state, pullRequest }) && isActive(state) && state.landed === null
-    ? { ...state, ...newAttempt, workspace: null, pushed: null, pullRequest }
+    ? { ...state, ...freshWorkspaceFields, workspace: null, pushed: null, pullRequest }
     : { ...state, pullRequest };
 };
 
@@ -134,7 +134,7 @@ export const evolveLanding = (state: TaskState, event: LandingEvent): TaskState 
 };
 
 const pushedBy = (state: TaskState, data: EventData["landing.finished"]): TaskState["pushed"] =>
-  remoteOf(state) === null ? null : { ref: data.ref, commit: landedAs(data) };
+  remoteOf(state) === null ? null : { ref: data.ref, commit: publishedCommit(data) };
 
 type Place = EventData["workspace.prepared"];
 

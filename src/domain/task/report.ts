@@ -1,4 +1,4 @@
-import { ofService } from "../../protocol/event/source.ts";
+import { serviceSourceOf } from "../../protocol/event/source.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import type { Recorded } from "../event.ts";
 import type { LongText } from "../../protocol/text.ts";
@@ -14,11 +14,11 @@ import { readEnd } from "./commit-text.ts";
  * whose only work is the conflict. null: the next words are a report. That includes the answer to failed checks or
  * rules: the work changes, and its report with it.
  */
-export const answersService = (
+export const answeredSource = (
   { mergeOf }: Pick<TaskState, "mergeOf">,
   data: EventData["message.received"],
 ): TaskState["answers"] => {
-  const source = ofService(data);
+  const source = serviceSourceOf(data);
   if (source === "landing") return mergeOf === null ? source : null;
   return source === "review" || source === "output" ? source : null;
 };

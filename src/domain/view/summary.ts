@@ -1,5 +1,5 @@
 import type { LongText } from "../../protocol/text.ts";
-import { isProposalDue, landedAs, landingsOf, pullRequestOf } from "../task/landing.ts";
+import { isProposalDue, publishedCommit, landingsOf, pullRequestOf } from "../task/landing.ts";
 import { revertibleOf } from "../task/by-service.ts";
 import { landingBranchOf } from "../task/now.ts";
 import type { Phase, TaskSummary } from "../../protocol/task/status.ts";
@@ -72,10 +72,11 @@ export const commonOf = (state: TaskState) => {
     now: state.now,
     git: {
       baseCommit: state.workspace?.baseCommit ?? null,
-      headCommit: (state.landed && landedAs(state.landed)) ?? state.tree?.commit ?? state.workspace?.baseCommit ?? null,
+      headCommit:
+        (state.landed && publishedCommit(state.landed)) ?? state.tree?.commit ?? state.workspace?.baseCommit ?? null,
       branch: state.workspace?.branch ?? null,
       checkedTree: checkedTree(state),
-      landedCommit: state.landed && landedAs(state.landed),
+      landedCommit: state.landed && publishedCommit(state.landed),
       landedTree: state.landed?.tree ?? null,
       landings: landingsOf(state),
       diffStat: state.tree && {

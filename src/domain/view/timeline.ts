@@ -1,4 +1,4 @@
-import { ofService } from "../../protocol/event/source.ts";
+import { serviceSourceOf } from "../../protocol/event/source.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import type { TimelineEntry } from "../../protocol/task/board.ts";
 import type { Recorded } from "../event.ts";
@@ -85,13 +85,13 @@ export const describeEvent = (event: Recorded): string => {
       return `The external agent ${event.data.agent} is working (${event.data.about})`;
     case "message.received":
       if (event.data.retried !== undefined) return `Retried by ${event.data.source}`;
-      return ofService(event.data) === "checks"
+      return serviceSourceOf(event.data) === "checks"
         ? "Failed checks went back to the agent"
-        : ofService(event.data) === "contrast"
+        : serviceSourceOf(event.data) === "contrast"
           ? "The agent was told that its tests show no difference"
-          : ofService(event.data) === "sources"
+          : serviceSourceOf(event.data) === "sources"
             ? "The agent was asked to read the sources it cites"
-            : ofService(event.data) === "output"
+            : serviceSourceOf(event.data) === "output"
               ? "The agent was asked for the output"
               : `Message from ${event.data.source}`;
     case "reply.finished":

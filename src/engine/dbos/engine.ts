@@ -7,7 +7,7 @@ import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 import { commitBounds, configOf, openPool, shareOf } from "../../store/postgres/connection.ts";
 import { againMs, tryLock } from "../../store/postgres/node/held.ts";
-import { notStarted } from "../../store/postgres/node/not-started.ts";
+import { startErrorOf } from "../../store/postgres/node/not-started.ts";
 import type { DueStream, Store } from "../../store/store.ts";
 import type { Engine } from "../engine.ts";
 import { createLocalEngine, type LocalEngineOptions } from "../in-process.ts";
@@ -177,7 +177,7 @@ export const createDbosEngine = async (options: Options): Promise<Engine> => {
     await library.registerQueue(queueOf(node), { ...settings, minPollingIntervalMs: 2 * pollMs });
   } catch (error) {
     await close(0);
-    throw notStarted(error);
+    throw startErrorOf(error);
   }
 
   const clean = async (): Promise<void> => {

@@ -11,7 +11,7 @@ const localHost = /^(?:localhost|127\.0\.0\.1|\[::1\])(?::\d{1,5})?$/i;
 const loopback = /^(?:127\.\d+\.\d+\.\d+|::1|::ffff:127\.\d+\.\d+\.\d+)$/;
 const forwarded = ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip"];
 
-export const refuseOthers = ({ headers, socket }: IncomingMessage, password: boolean): void => {
+export const refuseSecretFromOthers = ({ headers, socket }: IncomingMessage, password: boolean): void => {
   if (password) return;
   const { host = "", origin, "sec-fetch-site": site } = headers;
   const here = loopback.test(socket.remoteAddress ?? "") && localHost.test(host);

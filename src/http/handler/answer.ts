@@ -4,7 +4,7 @@ import { pipeline } from "node:stream/promises";
 import type { Log } from "../../log.ts";
 import type { Accepted, ArchiveFile } from "../../task/tasks.ts";
 import { asciiName } from "../response/file.ts";
-import { type HttpAnswer, type RequestContext, json, onSocket } from "../response/response.ts";
+import { type HttpAnswer, type RequestContext, json, answeredOnSocket } from "../response/response.ts";
 
 /** Answers that several handlers share: an accepted change, and a ZIP file. */
 
@@ -24,7 +24,7 @@ export const sendArchive = (
   void hand(archive, outgoing).catch((error: unknown) =>
     log.debug({ requestID: entry.requestID, err: error }, "archive not downloaded completely"),
   );
-  return onSocket;
+  return answeredOnSocket;
 };
 
 /** Sends the file and removes it, also when the caller disconnects. */

@@ -39,7 +39,7 @@ export const createTaskHandlers = (deps: TaskDeps): { [ID in TaskRoute]: Handler
   const statusTexts = new WeakMap<TaskState, { text: string; etag: string }>();
   const statusText = async (taskID: string): Promise<{ text: string; etag: string }> => {
     const state = await store.state(taskID);
-    const known = state === undefined || tasks.pause() !== undefined ? undefined : statusTexts.get(state);
+    const known = state === undefined || tasks.pauseReason() !== undefined ? undefined : statusTexts.get(state);
     if (known !== undefined) return known;
     const status = await tasks.status(taskID);
     const text = JSON.stringify(status);

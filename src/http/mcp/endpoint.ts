@@ -4,7 +4,14 @@ import type { Log } from "../../log.ts";
 import type { Bodies } from "../request/body.ts";
 import type { Caller, ToolDeps } from "./tool.ts";
 import { parseQuery, readQuery } from "../request/parse.ts";
-import { type HttpAnswer, drain, type RequestContext, failureOf, json, onSocket } from "../response/response.ts";
+import {
+  type HttpAnswer,
+  drain,
+  type RequestContext,
+  failureOf,
+  json,
+  answeredOnSocket,
+} from "../response/response.ts";
 import type { Arrived, Serve } from "../request/serve.ts";
 import { sendResponse, toRequest } from "../response/fetch-adapter.ts";
 
@@ -48,7 +55,7 @@ export const createMcpEndpoint = (deps: Deps): { serve: Serve; close(): void } =
     void sendResponse(response, entry, outgoing).catch((error: unknown) =>
       deps.log.debug({ requestID: entry.requestID, err: error }, "MCP answer not taken whole"),
     );
-    return onSocket;
+    return answeredOnSocket;
   };
 
   return {

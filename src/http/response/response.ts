@@ -40,10 +40,10 @@ export const openEntry = (address: string): RequestContext => {
 /** A response body: in memory, or a blob that is read while it is sent. */
 type Sent = string | Uint8Array | BlobRead;
 
-/** A handler's answer; a handler that streams writes to the socket itself and returns `onSocket`. */
+/** A handler's answer; a handler that streams writes to the socket itself and returns `answeredOnSocket`. */
 export type HttpAnswer =
   | { status: number; headers: Record<string, string | string[]>; body: Sent | null }
-  | typeof onSocket;
+  | typeof answeredOnSocket;
 
 export const answer = (
   entry: RequestContext,
@@ -81,9 +81,9 @@ export const whenGone = (outgoing: ServerResponse): AbortSignal => {
 };
 
 /** The handler writes to the socket itself. */
-export const onSocket = "taken";
+export const answeredOnSocket = "taken";
 
-type Answered = Exclude<HttpAnswer, typeof onSocket>;
+type Answered = Exclude<HttpAnswer, typeof answeredOnSocket>;
 type Whole = Omit<Answered, "body"> & { body: string | Uint8Array | null };
 
 /** Node omits the body for HEAD; content-length is sent all the same. */

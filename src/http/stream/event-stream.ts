@@ -13,7 +13,7 @@ import { type Channel, openChannel, type Timing } from "./subscriber.ts";
 import { quote } from "../../protocol/issue.ts";
 import { invalid } from "../request/parse.ts";
 import { nextLink } from "../response/link.ts";
-import { type HttpAnswer, empty, json, onSocket, taskNotFound, whenGone } from "../response/response.ts";
+import { type HttpAnswer, empty, json, answeredOnSocket, taskNotFound, whenGone } from "../response/response.ts";
 
 /**
  * The log as a stream of Server-Sent Events, or as a page of JSON. A Task's stream begins with a snapshot, replays what
@@ -82,7 +82,7 @@ export const createStreams = (deps: StreamDeps): Streams => {
       log.error({ requestID: call.entry.requestID, err: error }, "event stream failed");
       call.outgoing.destroy();
     });
-    return onSocket;
+    return answeredOnSocket;
   };
 
   /** The Mission that a stream is or belongs to, which never changes. */

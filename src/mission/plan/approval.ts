@@ -13,7 +13,7 @@ import type { TaskAnswer } from "../../protocol/task/request.ts";
 import type { MissionRun } from "../run.ts";
 
 /** Asks whether the plan may be carried out. An open question about an earlier plan becomes void. */
-export const askPlan = async (run: MissionRun): Promise<void> => {
+export const requestPlanApproval = async (run: MissionRun): Promise<void> => {
   const state = run.state();
   await run.record([...voidPlan(state), planAsk(state, newID("ask"))], { decidedAt: state.version });
 };
@@ -51,7 +51,7 @@ export const planAsk = (state: MissionState, askID: string): DomainEvent => ({
  * The message that tells the agent of the answer: to carry out the plan, or what to change. Empty: the agent has
  * nothing to do because of it now.
  */
-export const planAnswered = (
+export const planAnswerEvents = (
   state: MissionState,
   askID: string,
   { decision, answer: words }: Pick<TaskAnswer, "decision" | "answer">,

@@ -10,8 +10,8 @@ import type { MissionPlanned } from "../../protocol/mission/status.ts";
 import { invalidField } from "../../task/operation/check-spec.ts";
 import type { Answerer } from "../../task/tasks.ts";
 import type { MissionsDeps } from "../missions.ts";
-import { planAnswered, planAsk, voidPlan } from "./approval.ts";
-import { barTo, factsOf, phaseOf } from "./rules.ts";
+import { planAnswerEvents, planAsk, voidPlan } from "./approval.ts";
+import { planRefusal, planEvents, phaseOf } from "./rules.ts";
 
 /**
  * A person's change of the plan: the same events as the agent's tools write, under the same rules. An open approval
@@ -25,7 +25,7 @@ export const editPlan = async (
 ): Promise<{ events: DomainEvent[]; wakes: true; body: MissionPlanned }> => {
   const { missionID, sessionID, position } = state;
   const next = phases.map(phaseOf);
-  const { facts, ...change } = factsOf(state.plan, next, { sessionID, callID: null, source, from });
+  const { facts, ...change } = planEvents(state.plan, next, { sessionID, callID: null, source, from });
   if (facts.length > 0 && revision !== state.planRevision)
     throw new ServiceError(
       "plan_changed",
@@ -34,7 +34,7 @@ export const editPlan = async (
     );
   if (approve && !state.approve.includes("plan"))
     throw invalidField("approve", "Expected none for a Mission that asks for no approval of its plan, got true");
-  const problem = await barTo(store, state, next, "cancel that Task first");
+  const problem = await planRefusal(store, state, next, "cancel that Task first");
   if (problem !== undefined) throw invalidField("phases", `${problem}. The plan is as it was`);
 
   const events = facts.length === 0 ? [] : [...voidPlan(state), ...facts];
@@ -56,7 +56,7 @@ const approvalOf = (state: MissionState, by: { source: string; from: Answerer },
   const asked = withEvents(state, asks, now);
   const decision = answer(asked, askID, { decision: "allow", ...by }, now);
   if (decision.kind !== "events") throw new Error(`Expected ${askID} to take an approval, got ${decision.kind}.`);
-  return [...asks, ...decision.events, ...planAnswered(asked, askID, { decision: "allow" })];
+  return [...asks, ...decision.events, ...planAnswerEvents(asked, askID, { decision: "allow" })];
 };
 
 /** The state as it is after the commit of these events. */

@@ -32,7 +32,7 @@ export const phaseOf = ({
 });
 
 /** Why `next` cannot be the plan, without a full stop; undefined: it can. `release` says how to end a running Task. */
-export const barTo = async (
+export const planRefusal = async (
   store: Pick<Store, "state">,
   state: MissionState,
   next: readonly PlannedPhase[],
@@ -63,7 +63,7 @@ const keptBy = async (
 type Change = Omit<(DomainEvent & { type: "phase.dropped" })["data"], "phase">;
 
 /** The events that turn `plan` into `next`; empty: the plan stays as it is. */
-export const factsOf = (
+export const planEvents = (
   plan: readonly PlannedPhase[],
   next: readonly PlannedPhase[],
   by: Change,

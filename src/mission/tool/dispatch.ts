@@ -17,10 +17,10 @@ import { NoFiles, type Tool, type ToolResult } from "../../tool/tool.ts";
 import { checkForms, checkInput } from "./check-input.ts";
 import { chooseSquad } from "./choose-squad.ts";
 import type { MissionRun } from "../run.ts";
-import { catalogDirectory, readyBranch } from "../branch.ts";
-import { branchOut } from "../repository.ts";
+import { catalogDirectory, readyLocalBranch } from "../branch.ts";
+import { readyRemoteBranch } from "../repository.ts";
 import { commitsLeft, handoverOf } from "./handover.ts";
-import { approvalBar, budgetBar, phaseBar, phaseIDs, planEditBar } from "./refusal.ts";
+import { approvalRefusal, budgetRefusal, phaseRefusal, phaseIDs, planEditRefusal } from "./refusal.ts";
 
 /**
  * Turns a phase into a Task. The Task, the Mission's record of it and its reserved budget are one commit, under the
@@ -78,7 +78,7 @@ const dispatch = async (run: MissionRun, given: Input, callID: string): Promise<
     phase,
     attachments,
     brief: hash("sha256", given.request),
-    bar: (state) => phaseBar(state, phase, hash("sha256", given.request)),
+    bar: (state) => phaseRefusal(state, phase, hash("sha256", given.request)),
     squad: async () => {
       const chosen = await chooseSquad(run, phase, given);
       if (!chosen.ok) return chosen.why;
@@ -154,12 +154,12 @@ export const makeTask = async (run: MissionRun, making: TaskPlan): Promise<ToolR
     run.signal.throwIfAborted();
     const known = run.state().tasks.find((task) => task.callID === callID);
     if (known !== undefined) return ok(dispatched(known));
-    const own = await readyBranch(run);
+    const own = await readyLocalBranch(run);
     if ("why" in own) return failed(`${own.why} Nothing was dispatched.`);
     const state = run.state();
-    const edited = planEditBar(state);
+    const edited = planEditRefusal(state);
     if (edited !== undefined) return failed(`${edited}. Nothing was dispatched.`);
-    if (isPlanDue(state)) return failed(`${approvalBar(state)} Nothing was dispatched.`);
+    if (isPlanDue(state)) return failed(`${approvalRefusal(state)} Nothing was dispatched.`);
     const bar = making.bar(state);
     if (bar !== undefined) return failed(`${bar} Nothing was dispatched.`);
     const kept = run.limits.reservePercent;
@@ -168,7 +168,7 @@ export const makeTask = async (run: MissionRun, making: TaskPlan): Promise<ToolR
     if (typeof squad === "string") return failed(`${squad} Nothing was dispatched.`);
     const by = making.production === undefined ? { squad: squad.id } : {};
     const share = shareOf(state, making.budget, { first, kept, ...by });
-    if (!share.ok) return failed(`${budgetBar(state, share)} Nothing was dispatched.`);
+    if (!share.ok) return failed(`${budgetRefusal(state, share)} Nothing was dispatched.`);
     const task = await create(run, making, state, squad, share.budget, own.onto);
     if (task === "again") continue;
     if (typeof task === "object") return task;
@@ -228,7 +228,7 @@ const create = async (
     }),
   };
   try {
-    const place = await branchOut(run);
+    const place = await readyRemoteBranch(run);
     if ("why" in place) return failed(`${place.why} Nothing was dispatched.`);
     const { directory } = place;
     const { git, mirror } = await run.workspaces.inspect(directory);

@@ -5,8 +5,8 @@ import { isJudged, verdictOn } from "../../domain/mission/whole/verdict.ts";
 import { failed, ok } from "../../tool/result.ts";
 import { NoFiles, type Tool, type ToolContext } from "../../tool/tool.ts";
 import type { MissionRun } from "../run.ts";
-import { isGreen, redOf, verify } from "../verify.ts";
-import { planEditBar, someOf } from "./refusal.ts";
+import { isGreen, failedRequired, verify } from "../verify.ts";
+import { planEditRefusal, someOf } from "./refusal.ts";
 import { evidenceText } from "./verify.ts";
 
 /** The tool by which the agent says how the Mission stands. */
@@ -40,7 +40,7 @@ export const finishTool = (run: MissionRun): Tool<z.infer<typeof finishInput>> =
       if (typeof accepted === "string") return failed(accepted);
       const state = run.state();
       // The checks may have taken long; a message that came in meanwhile may mean more work.
-      if (state.input > (state.reply?.read ?? 0) || planEditBar(state) !== undefined) return failed(cameIn);
+      if (state.input > (state.reply?.read ?? 0) || planEditRefusal(state) !== undefined) return failed(cameIn);
       const wakeAt =
         wakeInMinutes === undefined ? null : new Date(run.now().getTime() + wakeInMinutes * 60_000).toISOString();
       const decidedAt = state.version;
@@ -97,7 +97,7 @@ const accept = async (
   const done = await verify(run, { callID: context.callID, of: "acceptance", checks }, context);
   if (typeof done === "string")
     return `${done} The user's checks of the whole could not be run, so it is not done: say blocked if you cannot help that.`;
-  return redOf(done.results).length === 0
+  return failedRequired(done.results).length === 0
     ? { verified: isGreen(done.results) }
     : `The user's checks of the whole are red on ${done.commit}, so it is not done. Have it mended by a Task, or say blocked.\n${evidenceText(done.results, checks)}`;
 };

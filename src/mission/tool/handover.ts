@@ -5,7 +5,7 @@ import type { PlannedPhase } from "../../protocol/mission/status.ts";
 import { readEnd } from "../../domain/task/commit-text.ts";
 import { markForeign } from "../../tool/result.ts";
 import { changeOf, deliveriesOf, sharedAmong } from "../delivery.ts";
-import { workDirectory } from "../repository.ts";
+import { taskDirectory } from "../repository.ts";
 import type { MissionRun } from "../run.ts";
 
 /**
@@ -75,7 +75,7 @@ const leftBehind = (commit: string): string =>
 export const commitsLeft = async (run: MissionRun, phase: PlannedPhase): Promise<Map<string, string>> => {
   const left = failuresOf(run.state(), phase.id).flatMap(({ ends }) => ends.at(-1)?.branch ?? []);
   if (left.length === 0) return new Map();
-  const { project } = await run.workspaces.inspect(workDirectory(run));
+  const { project } = await run.workspaces.inspect(taskDirectory(run));
   const branches = run.workspaces.branches(project);
   const found = await Promise.all(
     left.map(async (branch) => [branch, await branches.headOf(fullName(branch))] as const),

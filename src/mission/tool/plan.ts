@@ -14,9 +14,9 @@ import type { PlannedPhase } from "../../protocol/mission/status.ts";
 import { failed, ok } from "../../tool/result.ts";
 import type { Tool, ToolResult } from "../../tool/tool.ts";
 import type { MissionRun } from "../run.ts";
-import { barTo, factsOf, phaseOf } from "../plan/rules.ts";
+import { planRefusal, planEvents, phaseOf } from "../plan/rules.ts";
 import { planSummary } from "./plan-text.ts";
-import { phaseIDs, planEditBar } from "./refusal.ts";
+import { phaseIDs, planEditRefusal } from "./refusal.ts";
 
 /** The tools that write the plan: the whole of it, or one phase. Each phase is an event of its own. */
 
@@ -118,9 +118,9 @@ export const phaseTool = (run: MissionRun): Tool<z.infer<typeof phaseInput>> => 
 const write = async (run: MissionRun, callID: string, next: readonly PlannedPhase[]): Promise<ToolResult> => {
   for (;;) {
     const state = run.state();
-    const problem = planEditBar(state) ?? (await barTo(run.store, state, next, release));
+    const problem = planEditRefusal(state) ?? (await planRefusal(run.store, state, next, release));
     if (problem !== undefined) return failed(`${problem}. The plan is as it was.`);
-    const { facts, written, dropped } = factsOf(state.plan, next, { sessionID: run.stream, callID });
+    const { facts, written, dropped } = planEvents(state.plan, next, { sessionID: run.stream, callID });
     // A person may have changed the plan meanwhile. Then the commit fails, and the agent has to read that change first.
     if (facts.length === 0 || (await run.record(facts, { decidedAt: state.version })))
       return ok(planSummary(run.state(), written, dropped));

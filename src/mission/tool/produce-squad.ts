@@ -10,7 +10,7 @@ import { failed } from "../../tool/result.ts";
 import type { Tool, ToolResult } from "../../tool/tool.ts";
 import { whyNoProduction, recommendedSquads } from "./choose-squad.ts";
 import { makeTask } from "./dispatch.ts";
-import { phaseBar, phaseIDs } from "./refusal.ts";
+import { phaseRefusal, phaseIDs } from "./refusal.ts";
 import type { MissionRun } from "../run.ts";
 
 /**
@@ -100,7 +100,7 @@ const produce = async (run: MissionRun, given: z.infer<typeof input>, callID: st
     brief: hash("sha256", JSON.stringify(given)),
     bar: (state) => {
       const now = phaseState(state, phase);
-      if (now === "running" || now === "producing" || now === "done") return phaseBar(state, phase, "");
+      if (now === "running" || now === "producing" || now === "done") return phaseRefusal(state, phase, "");
       const made = producedFor(state, phase.id);
       return gone || made === undefined || hasFailedAt(state, phase.id, made.id)
         ? undefined

@@ -33,7 +33,7 @@ export const someOf = (named: readonly string[]): string =>
 const byTask = (task: Dispatched | undefined): string => (task === undefined ? "" : ` (Task ${task.taskID})`);
 
 /** Why the phase cannot be dispatched now; undefined: it can. */
-export const phaseBar = (state: MissionState, phase: PlannedPhase, brief: string): string | undefined => {
+export const phaseRefusal = (state: MissionState, phase: PlannedPhase, brief: string): string | undefined => {
   const { id } = phase;
   switch (phaseState(state, phase)) {
     case "running":
@@ -81,7 +81,7 @@ const blockedText = (state: MissionState, id: string, before: readonly string[])
 };
 
 /** Why there is no budget for one more Task. */
-export const budgetBar = (state: MissionState, share: Extract<Grant, { ok: false }>): string => {
+export const budgetRefusal = (state: MissionState, share: Extract<Grant, { ok: false }>): string => {
   const reached = reachedOf(state);
   const what =
     reached === undefined
@@ -97,13 +97,13 @@ export const budgetBar = (state: MissionState, share: Extract<Grant, { ok: false
  * Set when the user changed the plan after the agent had read it for this reply: what the agent made of the old plan
  * would undo or ignore that change. Without a full stop; undefined: the user changed nothing.
  */
-export const planEditBar = ({ planEdited, reply }: MissionState): string | undefined =>
+export const planEditRefusal = ({ planEdited, reply }: MissionState): string | undefined =>
   planEdited > (reply?.read ?? 0)
     ? "The user has changed the plan meanwhile. What they changed is the next thing that you read; call this again if it still holds then"
     : undefined;
 
 /** Says that the plan has to be approved and is not. */
-export const approvalBar = (state: MissionState): string =>
+export const approvalRefusal = (state: MissionState): string =>
   state.planDenied && state.askedPlan === planKey(state)
     ? "The user did not approve the plan as it stands. Change it as they said with `plan` or `phase`, then end your turn without a call: they are asked again, and you are woken with the answer."
     : "The user approves the plan before anything is dispatched, and again after each change. End your turn without a call: the user is asked, and you are woken with the answer.";

@@ -8,7 +8,7 @@ import { filesIn } from "../../task/workspace/read-diff.ts";
 import { failed, markForeign, maxOutput, ok, truncateMiddle } from "../../tool/result.ts";
 import type { Tool } from "../../tool/tool.ts";
 import type { MissionRun } from "../run.ts";
-import { ownTask, refusing } from "./watch-task.ts";
+import { requireOwnTask, refusing } from "./watch-task.ts";
 
 /** The tool by which the Mission's agent sees what a Task really achieved. */
 
@@ -28,7 +28,7 @@ export const evidenceTool = (run: MissionRun): Tool<z.infer<typeof evidenceInput
   effect: "none",
   run: ({ task: taskID, part, file, check, artifact }) =>
     refusing(async () => {
-      const task = await ownTask(run, taskID);
+      const task = await requireOwnTask(run, taskID);
       if ("outcome" in task) return task;
       const half = Math.floor(maxOutput * 0.9);
       const data = (text: string) =>

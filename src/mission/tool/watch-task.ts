@@ -8,7 +8,7 @@ import { oneLine } from "../../agent/loop/compaction.ts";
 import { messageOf, ServiceError } from "../../error.ts";
 import { failed, truncateMiddle, ok } from "../../tool/result.ts";
 import type { Tool, ToolResult } from "../../tool/tool.ts";
-import { dutyOf } from "../own-task.ts";
+import { serviceDutyOf } from "../own-task.ts";
 import type { MissionRun } from "../run.ts";
 import { after, lookInMinutes } from "./dispatch.ts";
 import { checkInput } from "./check-input.ts";
@@ -41,7 +41,7 @@ export const statusTool = (run: MissionRun): Tool<z.infer<typeof statusInput>> =
     }
     const shown = await Promise.all(
       tasks.map(async (taskID) => {
-        const task = await ownTask(run, taskID);
+        const task = await requireOwnTask(run, taskID);
         if ("outcome" in task) return { taskID, problem: task.output };
         const { lifecycleStatus, phase, error, pending, checks, usage } = await run.tasks.status(taskID);
         return {
@@ -86,7 +86,7 @@ export const messageTool = (run: MissionRun): Tool<z.infer<typeof messageInput>>
   effect: "log",
   run: ({ task: taskID, text, budget, checks }, { callID }) =>
     refusing(async () => {
-      const task = await ownTask(run, taskID);
+      const task = await requireOwnTask(run, taskID);
       if ("outcome" in task) return task;
       const known = run.state().tasks.find((one) => one.taskID === taskID);
       if (known !== undefined && isOfService(known)) return failed(serviceBar(known));
@@ -112,7 +112,7 @@ export const messageTool = (run: MissionRun): Tool<z.infer<typeof messageInput>>
  * a person's decision.
  */
 const serviceBar = (task: Dispatched): string =>
-  `Expected a Task that you dispatched, got ${task.taskID}, which ${dutyOf(task)} for the service and reads no message of yours. Nothing was sent. ${
+  `Expected a Task that you dispatched, got ${task.taskID}, which ${serviceDutyOf(task)} for the service and reads no message of yours. Nothing was sent. ${
     task.merge === undefined
       ? "What is right in its verdict, have mended: by a phase, or by a message to the Task whose work it is. Where it is wrong, say so in the summary of `finish`."
       : "What has to be different in the work is a phase, or a message to the Task that did it; whether and when the branch is merged is not yours to decide."
@@ -143,7 +143,7 @@ export const answerTool = (run: MissionRun): Tool<z.infer<typeof answerInput>> =
   run: ({ task: taskID, ask: askID, answer, pass }, { callID }) =>
     run.inOrder(() =>
       refusing(async () => {
-        const task = await ownTask(run, taskID);
+        const task = await requireOwnTask(run, taskID);
         if ("outcome" in task) return task;
         if ((answer === undefined) === (pass === undefined))
           return failed(
@@ -171,7 +171,7 @@ export const answerTool = (run: MissionRun): Tool<z.infer<typeof answerInput>> =
           return failed(`Expected \`ask\`, because the Task asks ${open.length} things; got none. ${openText(open)}`);
         const left = open.filter(({ id }) => id !== ask.id);
         if (answer === undefined) {
-          await run.tasks.pass(taskID, ask.id);
+          await run.tasks.passAskToPerson(taskID, ask.id);
           return ok(`The user is asked. You are woken when the Task ends.${stillOpen(left)}`);
         }
         const once = { scope, key: callID, bodyHash: hash("sha256", answer) };
@@ -205,7 +205,7 @@ export const cancelTool = (run: MissionRun): Tool<z.infer<typeof cancelInput>> =
   run: ({ task: taskID, reason }) =>
     run.inOrder(() =>
       refusing(async () => {
-        const task = await ownTask(run, taskID);
+        const task = await requireOwnTask(run, taskID);
         if ("outcome" in task) return task;
         const { lifecycleStatus } = await run.tasks.status(taskID);
         if (lifecycleStatus === "completed" || lifecycleStatus === "failed")
@@ -228,7 +228,7 @@ const runningIDs = (run: MissionRun): string =>
 /** Most Tasks that a refusal names; the newest. */
 const mostTasks = 20;
 
-export const ownTask = async (run: MissionRun, taskID: string): Promise<{ taskID: string } | ToolResult> =>
+export const requireOwnTask = async (run: MissionRun, taskID: string): Promise<{ taskID: string } | ToolResult> =>
   run.state().tasks.some((task) => task.taskID === taskID)
     ? { taskID }
     : failed(

@@ -2,7 +2,7 @@ import type { EventData } from "../../protocol/event/event.ts";
 import { readRules } from "../../task/worker/project-rules.ts";
 import { NoFiles } from "../../tool/tool.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import { workDirectory } from "../repository.ts";
+import { taskDirectory } from "../repository.ts";
 import type { MissionRun } from "../run.ts";
 import { isLook } from "../tool/look.ts";
 
@@ -17,7 +17,7 @@ const nowhere = { root: "", inside: "", files: { inside: (path: string) => path 
 export const projectFiles = async (
   run: MissionRun,
 ): Promise<{ rules: ProjectRules | null; workspace: (tool?: string) => Promise<Workspace> }> => {
-  const read = await readRules(workDirectory(run));
+  const read = await readRules(taskDirectory(run));
   const problem = "problem" in read ? read.problem : undefined;
   const [event] = "problem" in read ? [] : read;
   return {

@@ -3,7 +3,7 @@ import { evolveMission } from "../../domain/mission/evolve.ts";
 import { here } from "../../repository/repository.ts";
 import { commitThroughClaim } from "../../store/claimed-stream.ts";
 import { createPatience, waitingForSpace } from "../../store/disk/patience.ts";
-import { throughOutage } from "../../store/outage.ts";
+import { retryingReads } from "../../store/outage.ts";
 import type { Claim } from "../../store/store.ts";
 import { openConversation } from "../../task/session/conversation.ts";
 import { createHeadFiles } from "../head.ts";
@@ -30,7 +30,7 @@ export const openMission = async (
       now: deps.now,
     }),
   );
-  const store = throughOutage(waitingForSpace(deps.store, patience), signal);
+  const store = retryingReads(waitingForSpace(deps.store, patience), signal);
   const chat = await openConversation(store, stream, state);
   const record = commitThroughClaim(store, claim, {
     version: () => state.version,

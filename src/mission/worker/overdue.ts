@@ -5,7 +5,7 @@ import type { DomainEvent } from "../../domain/event.ts";
 import type { MissionRun } from "../run.ts";
 
 /** Tells the agent of Tasks that have not ended by the time that it set for them, once for each such time. */
-export const hearOverdue = async (run: MissionRun): Promise<void> => {
+export const recordOverdue = async (run: MissionRun): Promise<void> => {
   const { tasks, aborted, version } = run.state();
   if (aborted !== null) return;
   const now = run.now().getTime();

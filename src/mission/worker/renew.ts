@@ -5,7 +5,7 @@ import { estimate, planRenewal } from "../../domain/conversation/compaction.ts";
 import { isRead } from "../../domain/state/stream.ts";
 import type { Conversation } from "../../domain/conversation/message.ts";
 import { waitsIn } from "../../domain/mission/now.ts";
-import { handsOn } from "../../domain/mission/hand-on.ts";
+import { handsOffWork } from "../../domain/mission/hand-on.ts";
 import { noUsage, type PromptMessage } from "../../model/model.ts";
 import { keepText } from "../../store/blob/text.ts";
 import type { MissionRun } from "../run.ts";
@@ -60,7 +60,8 @@ const isOver = ({ said, turn }: Conversation): boolean => {
   return newest.role === "assistant"
     ? newest.calls.length === 0
     : newest.role === "tool" &&
-        (handsOn(newest.results) || newest.results.every(({ tool, outcome }) => tool === "finish" && outcome === "ok"));
+        (handsOffWork(newest.results) ||
+          newest.results.every(({ tool, outcome }) => tool === "finish" && outcome === "ok"));
 };
 
 const headings = { said: "## What you said", looked: "## What you looked at", told: "## What you told Tasks" };

@@ -19,10 +19,10 @@ import { isFull } from "../../store/disk/full.ts";
 import { unavailable } from "../../store/unavailable.ts";
 import { createBackground } from "../../tool/command/background.ts";
 import { toolSpecs } from "../../tool/registry.ts";
-import { hearOverdue } from "./overdue.ts";
+import { recordOverdue } from "./overdue.ts";
 import { recordTaskEnds } from "./task-end.ts";
 import { openMission } from "./open.ts";
-import { askPlan } from "../plan/approval.ts";
+import { requestPlanApproval } from "../plan/approval.ts";
 import type { MissionDeps, MissionRun } from "../run.ts";
 import { failTurn } from "./fail-turn.ts";
 import { renew } from "./renew.ts";
@@ -87,7 +87,7 @@ const move = async (run: MissionRun): Promise<void> => {
     await run.space();
     await recordTaskEnds(run);
     await hearTime(run);
-    await hearOverdue(run);
+    await recordOverdue(run);
     const state = run.state();
     const step = nextStep(state);
     const now = run.now();
@@ -114,7 +114,7 @@ const move = async (run: MissionRun): Promise<void> => {
         else if (await rest(run, new Date(step.until))) return;
         break;
       case "approve":
-        await askPlan(run);
+        await requestPlanApproval(run);
         break;
       case "recover":
         await recover(run);
@@ -136,7 +136,7 @@ const move = async (run: MissionRun): Promise<void> => {
         break;
       }
       case "pass":
-        for (const { taskID, askID } of state.questions) await run.tasks.pass(taskID, askID);
+        for (const { taskID, askID } of state.questions) await run.tasks.passAskToPerson(taskID, askID);
         break;
       case "remind":
         await run.record([{ type: "mission.reminded", data: { sessionID: run.stream } }], { decidedAt: state.version });

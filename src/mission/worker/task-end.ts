@@ -4,7 +4,7 @@ import { evolveMission } from "../../domain/mission/evolve.ts";
 import { type PhaseState, phaseState } from "../../domain/mission/plan.ts";
 import { type Dispatched, endedOf, isRunning, type MissionState, outcomeOf } from "../../domain/state/mission.ts";
 import { noUsage } from "../../domain/state/stream.ts";
-import { landedAs } from "../../domain/task/landing.ts";
+import { publishedCommit } from "../../domain/task/landing.ts";
 import { ServiceError } from "../../error.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import { ofMission } from "../../protocol/event/source.ts";
@@ -13,6 +13,7 @@ import { endedIn, minutesUntil } from "../../task/unreported-end.ts";
 import { filesIn } from "../../task/workspace/read-diff.ts";
 import { wholeOf } from "../../store/blob/piece.ts";
 import { loadText } from "../../store/blob/text.ts";
+import { WorkspaceLost } from "../../workspace/error.ts";
 import type { MissionRun } from "../run.ts";
 import { askFacts } from "./task-ask.ts";
 import { verifyProducedSquad } from "./produced-squad.ts";
@@ -128,6 +129,7 @@ const isRed = ({ state }: TaskStatus["checks"][number]): boolean => state === "f
 /** undefined: it is gone, or only another node has it. The Mission does not wait for a node that may be gone. */
 const orNothing = async <T>(work: () => Promise<T>): Promise<T | undefined> =>
   work().catch((error: unknown) => {
+    if (error instanceof WorkspaceLost) return undefined;
     if (error instanceof ServiceError && (!error.retryable || error.code === "node_away")) return undefined;
     throw error;
   });
@@ -206,7 +208,7 @@ const landedBetween = (facts: readonly Recorded[], before: Recorded | undefined,
     (event) =>
       event.type === "landing.finished" && event.version > (before?.version ?? 0) && event.version < end.version,
   );
-  return landing?.type === "landing.finished" ? landedAs(landing.data) : null;
+  return landing?.type === "landing.finished" ? publishedCommit(landing.data) : null;
 };
 
 /** Whether a person had the Task cancelled, by what was recorded before its end. Aborting a Mission counts as well. */

@@ -1,8 +1,8 @@
 import { oneLine } from "../../agent/loop/compaction.ts";
 import { type Waits, waitText } from "../../domain/mission/now.ts";
 import { type Dispatched, isOfService, isRunning, type MissionState } from "../../domain/state/mission.ts";
-import { dutyOf } from "../own-task.ts";
-import { redOf } from "../verify.ts";
+import { serviceDutyOf } from "../own-task.ts";
+import { failedRequired } from "../verify.ts";
 import type { Fresh } from "./state-text.ts";
 
 /**
@@ -32,7 +32,7 @@ const verdictLines = ({ verdict }: MissionState, fresh: Fresh): string[] => {
 const acceptanceLines = ({ acceptance }: MissionState): string[] => {
   if (acceptance === null) return [];
   const on = acceptance.commit.slice(0, shortCommit);
-  return redOf(acceptance.results)
+  return failedRequired(acceptance.results)
     .slice(0, mostRed)
     .map(({ name, state, reason, tail }) =>
       [
@@ -50,7 +50,7 @@ const ownLines = ({ tasks }: MissionState, waits: Waits): string[] => {
   const merge = tasks.findLast((task) => task.merge !== undefined);
   return tasks
     .filter((task) => isOfService(task) && (isRunning(task) || task === merge))
-    .map((task) => `- ${task.taskID}, which ${dutyOf(task)}: ${nowOf(task, waits)}`);
+    .map((task) => `- ${task.taskID}, which ${serviceDutyOf(task)}: ${nowOf(task, waits)}`);
 };
 
 const nowOf = (task: Dispatched, waits: Waits): string => {

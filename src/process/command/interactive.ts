@@ -3,7 +3,7 @@ import type { Readable, Writable } from "node:stream";
 import type { InteractiveProcess } from "../process.ts";
 import { type Descriptor, spawnForTask } from "../sandbox/spawn.ts";
 import { killGroup, wait } from "./kill.ts";
-import type { Line } from "./line.ts";
+import type { Lifeline } from "./line.ts";
 
 /** A command that the service exchanges messages with over standard input and output, for as long as it lives. */
 
@@ -30,7 +30,7 @@ export const startInteractive = (
     args: string[];
     cwd: string;
     env: Record<string, string>;
-    line?: Line | undefined;
+    line?: Lifeline | undefined;
   } & Descriptor,
   root: string,
   signal: AbortSignal,

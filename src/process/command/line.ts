@@ -12,12 +12,12 @@ import { withoutProxies } from "../sandbox/container.ts";
  * service holds open, and that closes with the service however the service ends.
  */
 
-export type Line = { cut(): void };
+export type Lifeline = { cut(): void };
 
 const nameOf = "line";
 
 /** Creates the named pipe in the folder of one sandbox. */
-export const layLine = async (folder: string): Promise<Line> => {
+export const createLifeline = async (folder: string): Promise<Lifeline> => {
   const path = join(folder, nameOf);
   await promisify(execFile)("mkfifo", ["-m", "600", "--", path]);
   // Opened also for reading, because opening for writing alone would wait for the other side.

@@ -19,14 +19,14 @@ const parsed = (text: string): Entry => {
  * Judges whether a list names a host and port. Returns which of its addresses may be connected to; undefined: not
  * named.
  */
-export type Judge = (host: string, port: number) => ((address: string) => boolean) | undefined;
+export type AllowListMatcher = (host: string, port: number) => ((address: string) => boolean) | undefined;
 
 /**
  * An entry without a port covers ports 80 and 443 of public addresses. Internal addresses (this machine, its network)
  * are reachable only if the operator named the port, or the address itself: someone else's host name could resolve to
  * anything.
  */
-export const judgeOf = (list: readonly string[]): Judge => {
+export const allowListOf = (list: readonly string[]): AllowListMatcher => {
   const entries = list.map(parsed);
   return (given, port) => {
     const host = given.toLowerCase().replace(/\.$/, "");

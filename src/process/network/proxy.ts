@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { type Duplex, pipeline } from "node:stream";
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
-import { type Judge, judgeOf } from "./allow-list.ts";
+import { type AllowListMatcher, allowListOf } from "./allow-list.ts";
 
 /**
  * The proxies through which commands with an allow list reach the hosts that it names, and no others: one proxy on a
@@ -40,7 +40,7 @@ export const createProxies = ({ log, resolve = lookUp }: { log: Log; resolve?: R
       if (before !== undefined) return before.path;
       folder ??= mkdtempSync(join(tmpdir(), "sortie-net-"));
       const path = join(folder, `${open.size + 1}`);
-      const server = proxyFor(judgeOf(list), resolve);
+      const server = proxyFor(allowListOf(list), resolve);
       server.on("error", (error) => log.error({ err: error, list: key }, "no proxy for an allow list"));
       server.listen(path);
       server.unref();
@@ -60,7 +60,7 @@ export const createProxies = ({ log, resolve = lookUp }: { log: Log; resolve?: R
 };
 
 /** Connects to a host that the list names; rejects with `Refused`, or with the error of the connection. */
-const reach = async (judge: Judge, resolve: Resolve, host: string, port: number): Promise<Socket> => {
+const reach = async (judge: AllowListMatcher, resolve: Resolve, host: string, port: number): Promise<Socket> => {
   const allowed = judge(host, port);
   if (allowed === undefined) throw new Refused(`${host}:${port} is not among the hosts that this project may reach`);
   const addresses = isIP(host) === 0 ? await resolve(host) : [host];
@@ -94,7 +94,7 @@ const dial = (address: string, port: number): Promise<Socket> =>
     });
   });
 
-const proxyFor = (judge: Judge, resolve: Resolve): Server => {
+const proxyFor = (judge: AllowListMatcher, resolve: Resolve): Server => {
   let tunnels = 0;
   const server = createServer((incoming, response) => {
     forward(judge, resolve, incoming, response).catch(() => response.destroy());
@@ -151,7 +151,12 @@ const statusOf = ({ statusCode = 0 }: IncomingMessage): number => {
 };
 
 /** Forwards a request of plain http, with the absolute URL in its first line. */
-const forward = async (judge: Judge, resolve: Resolve, incoming: IncomingMessage, response: ServerResponse) => {
+const forward = async (
+  judge: AllowListMatcher,
+  resolve: Resolve,
+  incoming: IncomingMessage,
+  response: ServerResponse,
+) => {
   const refuse = (status: string, why: string) => {
     if (response.headersSent) return response.destroy();
     return response.writeHead(Number(status.slice(0, 3)), { "content-type": "text/plain" }).end(`${why}\n`);

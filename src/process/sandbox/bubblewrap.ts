@@ -2,7 +2,7 @@ import { existsSync, lstatSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Mount, SandboxPlace } from "./place.ts";
 import { filterDescriptor } from "./spawn.ts";
-import { topLink } from "./system-mount.ts";
+import { rootLinkTarget } from "./system-mount.ts";
 
 /** The arguments of bubblewrap. Each is there because leaving it out was shown to open a way out (test T6). */
 
@@ -45,7 +45,7 @@ export const bubblewrapArguments = (wrap: Wrap, without: readonly string[] = [])
   const argsOf = (mount: Mount): string[] => {
     switch (mount.kind) {
       case "ro": {
-        const link = mount.from === mount.to ? topLink(mount.from) : undefined;
+        const link = mount.from === mount.to ? rootLinkTarget(mount.from) : undefined;
         return link === undefined ? ["--ro-bind-try", mount.from, mount.to] : ["--symlink", link, mount.to];
       }
       case "rw":

@@ -337,4 +337,4 @@ export const namespaceSandbox = (path: string, network: boolean, programs: Sandb
 };
 
 /** Brings up the loopback interface of a separate network; needs iproute2. bubblewrap does this by itself. */
-export const loopbackUp = "ip link set lo up";
+export const loopbackCommand = "ip link set lo up";

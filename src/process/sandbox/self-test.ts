@@ -86,7 +86,11 @@ export const tryList = async (sandbox: Sandbox, path: string): Promise<Tried> =>
  * The programs that commands do not find, though this machine may have them. Always empty for containers and for tiers
  * 2 and 3.
  */
-export const unseenIn = async (sandbox: Sandbox, path: string, programs: readonly string[]): Promise<string[]> => {
+export const programsMissingInside = async (
+  sandbox: Sandbox,
+  path: string,
+  programs: readonly string[],
+): Promise<string[]> => {
   if (sandbox.name !== "bubblewrap" || programs.length === 0) return [];
   const folder = probeFolder();
   try {

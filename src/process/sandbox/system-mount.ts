@@ -85,7 +85,7 @@ export const systemMounts = ({ path, home, paths, hidden, moved = [] }: SystemOp
  * The target of a link at the top of the file system, such as /bin, so that it can stay a link; undefined for anything
  * else.
  */
-export const topLink = (path: string): string | undefined => {
+export const rootLinkTarget = (path: string): string | undefined => {
   if (dirname(path) !== "/" || !lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink()) return undefined;
   return readlinkSync(path);
 };

@@ -5,7 +5,7 @@ import {
   processGroupSandbox,
   bubblewrapSandbox,
   findProgram,
-  loopbackUp,
+  loopbackCommand,
   type Machine,
   namespaceSandbox,
   type Sandbox,
@@ -98,7 +98,7 @@ const loopbackComesUp = async (sandbox: Sandbox, path: string): Promise<boolean>
     place,
     folder: "",
     cwd: "/",
-    command: () => ["-c", `${loopbackUp} && echo up`],
+    command: () => ["-c", `${loopbackCommand} && echo up`],
   });
   return argv !== undefined && (await execute(argv, { PATH: path })).output.trim() === "up";
 };

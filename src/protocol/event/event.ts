@@ -9,7 +9,7 @@ import {
   approvable,
   budget,
   effort,
-  keptLimits,
+  recordedLimits,
   lifecycleStatus,
   modelRef,
   priority,
@@ -90,7 +90,7 @@ export const eventData = {
       .literal(true)
       .exactOptional()
       .describe("It judges the whole that its Mission came to; what it writes is thrown away"),
-    limits: keptLimits.exactOptional().describe("Overrides the service's"),
+    limits: recordedLimits.exactOptional().describe("Overrides the service's"),
     terms: z
       .object({
         squads: z.string(),

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { checkSpec } from "../check.ts";
 import {
   approvable,
-  keptLimits,
+  recordedLimits,
   missionLanding,
   missionMerge,
   modelRef,
@@ -78,7 +78,7 @@ export const missionEvents = {
       .nullable()
       .exactOptional()
       .describe("Without its query, which may be a secret; null: removed"),
-    limits: keptLimits.exactOptional(),
+    limits: recordedLimits.exactOptional(),
     reason: z.string().exactOptional().describe("For a wake by time: what its agent wanted to check"),
   }),
   "mission.updated": z.object({

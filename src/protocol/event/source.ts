@@ -18,12 +18,11 @@ export const ofMission = (source: string, { byUser }: { byUser?: true }): boolea
   byUser !== true && source === missionSource;
 
 /** The mark (`byUser`) of a person's answer or cancel whose source or surface is the Mission's. */
-export const underMissionName = (source: string): { byUser?: true } =>
-  source === missionSource ? { byUser: true } : {};
+export const markPerson = (source: string): { byUser?: true } => (source === missionSource ? { byUser: true } : {});
 
 /**
  * The kind of message by which the service tells an agent what stands against its work; undefined for a caller's
  * message. Callers choose their source freely and may use the service's, too.
  */
-export const ofService = ({ source, byUser }: { source: string; byUser?: true }): ServiceSource | undefined =>
+export const serviceSourceOf = ({ source, byUser }: { source: string; byUser?: true }): ServiceSource | undefined =>
   byUser === true ? undefined : serviceSource(source);

@@ -7,7 +7,7 @@ import { isPublic, OutboundRefused } from "../../outbound/address.ts";
 import { streamOutbound } from "../../outbound/request.ts";
 import type { Git } from "../../workspace/git/git.ts";
 import { urlOf } from "../address.ts";
-import { isShown, type Remote } from "../credential.ts";
+import { usesToken, type Remote } from "../credential.ts";
 import { createCall, jsonOf } from "../forge/call.ts";
 import { ForgeRefused, RepositoryAway } from "../repository.ts";
 import type { Tokens } from "../token.ts";
@@ -78,7 +78,7 @@ const authorizationOf = async (
   tokens: Tokens,
   signal: AbortSignal,
 ): Promise<Record<string, string>> => {
-  if (!isShown(remote)) return {};
+  if (!usesToken(remote)) return {};
   const { credential } = remote;
   const username = credential.kind === "token" ? credential.username : "x-access-token";
   const token = await tokens.of(remote, signal).catch(refusedForGood);

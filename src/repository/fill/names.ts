@@ -10,7 +10,7 @@ import { type Difference, differencesOf, type Entry, type IndexFile, openIndex }
  * `base`: the filled commit that the work began from; `of`: the remote's own commit. If the work changed something that
  * was filled in, resolves to the paths instead, each with the reason.
  */
-export const namesAgain = async (
+export const restorePointers = async (
   git: Git,
   { commit, base, of, folder }: { commit: string; base: string; of: string; folder: string },
   signal: AbortSignal,

@@ -2,7 +2,7 @@ import { messageOf } from "../../error.ts";
 import { isPublic } from "../../outbound/address.ts";
 import { type CallResult, callOutbound } from "../../outbound/request.ts";
 import { ForgeRefused, RepositoryAway } from "../repository.ts";
-import { plainWords } from "../words.ts";
+import { plainText } from "../words.ts";
 
 /**
  * The only way to a forge: requests below the operator's address, bounded in time and size, without redirects. Every
@@ -112,7 +112,7 @@ const textsIn = (value: unknown, depth: number): string[] => {
         .flatMap((each) => textsIn(each, depth + 1));
 };
 
-const plain = (text: string): string => plainWords(text, 600) || "no words";
+const plain = (text: string): string => plainText(text, 600) || "no words";
 
 /** The JSON of an answer; throws `ForgeRefused` if it is none. */
 export const jsonOf = ({ status, body }: CallResult, host: string): unknown => {

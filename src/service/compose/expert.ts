@@ -1,7 +1,7 @@
 import { createRecorder } from "../../model/replay/cassette.ts";
 import { createRegistry } from "../../model/registry.ts";
 import { createManager } from "../../squad/install/manager.ts";
-import { followed } from "../../squad/install/share.ts";
+import { syncedCatalog } from "../../squad/install/share.ts";
 import { createSquads } from "../../squad/revision.ts";
 import { catalogOf } from "../machine.ts";
 import type { Machine } from "./machine.ts";
@@ -27,7 +27,7 @@ export const openExperts = async (
     shared: data.member && { squads: data.member.squads, log },
   });
   await manager.tidy();
-  const catalog = followed(installed, manager.sharing);
+  const catalog = syncedCatalog(installed, manager.sharing);
   const registry = createRegistry({
     others: store.nodes,
     model: config.model,

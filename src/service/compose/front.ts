@@ -3,11 +3,11 @@ import { isLoopback } from "../../config/config.ts";
 import { createApp } from "../../http/app.ts";
 import { listen } from "../../http/listen.ts";
 import { listenToPeers } from "../../http/peer/listen.ts";
-import { createTrials } from "../../model/test-call.ts";
+import { createModelTests } from "../../model/test-call.ts";
 import { version } from "../../package-root.ts";
 import { createRoutes } from "../../protocol/route/table.ts";
 import { fetchedOnce } from "../../repository/fetched.ts";
-import { hearForges } from "../forge.ts";
+import { openForgeListener } from "../forge.ts";
 import { createHealth } from "../health.ts";
 import { mcpServersOn } from "../machine.ts";
 import { createKeys } from "../model-key.ts";
@@ -81,7 +81,7 @@ export const openFront = async (
     nodes,
     models: () => ({ active: registry.active(), failover: [...config.failover], providers: registry.list() }),
     setKey: createKeys({ config, registry, secrets, log, changed: () => offering?.keyed() }),
-    testModel: createTrials({ registry, replySeconds: limits.modelReplySeconds, redact: secrets.known }),
+    testModel: createModelTests({ registry, replySeconds: limits.modelReplySeconds, redact: secrets.known }),
     ...createProjects({
       inspect,
       own,
@@ -101,7 +101,9 @@ export const openFront = async (
     version,
     log,
   });
-  const forges = scope.use(await hearForges(config, forgeEvents, { tasks, store, repositories, limits, log, now }));
+  const forges = scope.use(
+    await openForgeListener(config, forgeEvents, { tasks, store, repositories, limits, log, now }),
+  );
   const server = await listen(app, {
     host: config.host,
     port: config.port,

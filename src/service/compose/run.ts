@@ -1,6 +1,6 @@
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
-import { createRoom } from "../../check/diagnostic/diagnostics.ts";
+import { createCheckerSlots } from "../../check/diagnostic/diagnostics.ts";
 import { isMission } from "../../domain/event.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { createSlots } from "../../engine/slot.ts";
@@ -51,10 +51,10 @@ export const createRunner = async (
     squads,
     manager,
     externals: Object.fromEntries(Object.entries(config.agents).map(([name, agent]) => [name, { name, ...agent }])),
-    besides: createSlots(Math.max(1, Math.floor(availableParallelism() / 2))),
+    backgroundSlots: createSlots(Math.max(1, Math.floor(availableParallelism() / 2))),
     checkResults: createCheckResults(join(config.dataDir, "checks"), now, log),
     mcpServers: config.mcpServers,
-    diagnostics: { enabled: config.diagnostics, room: createRoom(mostStaying) },
+    diagnostics: { enabled: config.diagnostics, room: createCheckerSlots(mostStaying) },
     granted: surroundings.granted,
     environments: surroundings.environments,
     variable(name) {

@@ -1,6 +1,6 @@
 import { availableParallelism } from "node:os";
 import { createArchiver } from "../../archive/service.ts";
-import { browserBeside } from "../../check/browser/find.ts";
+import { browserForImage } from "../../check/browser/find.ts";
 import { isMission, type Recorded } from "../../domain/event.ts";
 import { dueNow } from "../../engine/due.ts";
 import { createSlots } from "../../engine/slot.ts";
@@ -10,7 +10,7 @@ import { createTasks } from "../../task/service.ts";
 import { concernsMission } from "../../task/wake-mission.ts";
 import { environmentOf } from "../../task/worker/environment.ts";
 import { createRetention } from "../../task/workspace/retention.ts";
-import { callbackTo } from "../../webhook/service.ts";
+import { checkCallbackURL } from "../../webhook/service.ts";
 import { engineOf } from "../engine.ts";
 import { browserOf } from "../machine.ts";
 import { offerOf } from "../node/offer.ts";
@@ -53,7 +53,7 @@ export const openWork = async (
     }),
   });
   const browser = () =>
-    browserBeside(
+    browserForImage(
       { program: browserOf(config), bare: sandbox.tier === 1 || process.getuid?.() === 0 },
       sandbox.container,
     );
@@ -78,7 +78,7 @@ export const openWork = async (
     repositories,
     resolveModel: (ref: string | undefined) => registry.resolve(ref),
     disk: data.disk,
-    callback: (url: string) => callbackTo(url, allowed),
+    callback: (url: string) => checkCallbackURL(url, allowed),
     limits,
     log,
     now,

@@ -15,7 +15,7 @@ import {
   type Nodes,
   type Offer,
   type Role,
-  untakenBy,
+  reasonNotTaken,
 } from "../../store/node.ts";
 import type { Data } from "../../store/open.ts";
 import type { Offering } from "./offer.ts";
@@ -184,7 +184,7 @@ export const workAsNode = (deps: Deps): NodeWork => {
     if (nodes === undefined) return [];
     const [takers, waiting] = await Promise.all([nodes.takers(), nodes.untaken()]);
     const found = [...waiting].flatMap(([taskID, terms]) => {
-      const reason = isMission(taskID) ? undefined : untakenBy(terms, takers);
+      const reason = isMission(taskID) ? undefined : reasonNotTaken(terms, takers);
       return reason === undefined ? [] : [{ taskID, reason }];
     });
     return found.slice(0, mostUntaken);

@@ -8,7 +8,7 @@ import { type Catalog, isName } from "../catalog/catalog.ts";
 import { digestOf, type Issue, placeOf } from "../package/package.ts";
 import { parsePackage } from "../package/parse.ts";
 import { folderOf, type CatalogEntry } from "../catalog/scope.ts";
-import { createSharing, type Sharing, standingOf } from "./share.ts";
+import { createSharing, type Sharing, installedDigestOf } from "./share.ts";
 import { type Inspect, readSource, type Source } from "./source.ts";
 import { createWriter, leftovers, type Writer } from "./writer.ts";
 
@@ -141,7 +141,7 @@ export const createManager = (options: ManagerOptions): Manager => {
       const ref: SquadRef = { id: squad.id, version: squad.version, digest, scope };
       return alone(root, scope, squad.id, async (writer) => {
         const common = await sharingOf(scope)?.level(squad.id, writer);
-        const standing = standingOf(await catalog.read(scope, squad.id, root));
+        const standing = installedDigestOf(await catalog.read(scope, squad.id, root));
         // This is also the answer for a caller who repeats a request because the first answer was lost.
         if (standing === digest && (common === undefined || common === digest)) return { squad: ref, replaced: digest };
         if (standing !== digest && standing !== (expected ?? null)) throw changed(squad.id, expected, standing);
@@ -155,7 +155,7 @@ export const createManager = (options: ManagerOptions): Manager => {
     async expectInstallable({ id, digest }, directory, expected) {
       const root = await rootOf("project", directory);
       await tidy(root, "project");
-      const standing = standingOf(await catalog.read("project", id, root));
+      const standing = installedDigestOf(await catalog.read("project", id, root));
       if (standing !== digest && standing !== (expected ?? null)) throw changed(id, expected, standing);
     },
 
@@ -176,7 +176,7 @@ export const createManager = (options: ManagerOptions): Manager => {
           const common = await sharingOf(one)?.level(id, writer);
           const contents = await catalog.read(one, id, root);
           if (contents === undefined) return false;
-          const standing = standingOf(contents);
+          const standing = installedDigestOf(contents);
           if (expected !== undefined && standing !== expected) throw changed(id, expected, standing);
           await publish(one, id, common, null);
           await writer.remove(id);

@@ -35,7 +35,7 @@ export const stepOf = ({
 };
 
 /** The digest of the installed package; null: none is installed; undefined: it is broken and has no digest. */
-export const standingOf = (contents: Contents | undefined): string | null | undefined =>
+export const installedDigestOf = (contents: Contents | undefined): string | null | undefined =>
   contents === undefined ? null : contents.ok ? digestOf(contents.files) : undefined;
 
 export interface Sharing {
@@ -90,7 +90,7 @@ export const createSharing = ({ squads: shared, catalog, alone, log }: Deps): Sh
   const level: Sharing["level"] = async (id, writer) => {
     const { digest, seen = null } = (await shared.list()).get(id) ?? {};
     const contents = await catalog.read("user", id);
-    const here = standingOf(contents);
+    const here = installedDigestOf(contents);
     const step = stepOf({ here, seen, shared: digest });
     if (step === "apart" && !apart.has(id))
       log.warn(
@@ -161,7 +161,7 @@ const isPackage = (files: readonly PackageFile[]): boolean =>
   checkListed(files.map(({ path, bytes }) => ({ path, kind: "file", bytes: bytes.length }))).length === 0;
 
 /** A catalog that first follows what all nodes have installed. */
-export const followed = (catalog: Catalog, sharing: Pick<Sharing, "follow"> | undefined): Catalog =>
+export const syncedCatalog = (catalog: Catalog, sharing: Pick<Sharing, "follow"> | undefined): Catalog =>
   sharing === undefined
     ? catalog
     : {

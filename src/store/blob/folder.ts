@@ -3,7 +3,7 @@ import { mkdir, open, readFile, rename, rm, stat, utimes } from "node:fs/promise
 import { join } from "node:path";
 import { hashOf } from "../../hash.ts";
 import type { BlobRef } from "../../protocol/text.ts";
-import { type Space, unwatched } from "../disk/disk.ts";
+import { type Space, unwatchedSpace } from "../disk/disk.ts";
 import { DiskFull } from "../disk/full.ts";
 import { unavailable, unreadable } from "../unavailable.ts";
 import type { BlobRead, Blobs } from "../store.ts";
@@ -14,7 +14,7 @@ import { piecesOfFile, writeWith } from "./piece.ts";
  * under a name is complete; a crash leaves at most a file in `<folder>/tmp`, which is never read and which the next
  * start removes.
  */
-export const createBlobs = (folder: string, space: Space = unwatched): Blobs => {
+export const createBlobs = (folder: string, space: Space = unwatchedSpace): Blobs => {
   /** The last pending operation per file: operations on the same file run one after another. */
   const under = new Map<string, Promise<unknown>>();
   const inTurn = <T>(sha256: string, work: () => Promise<T>): Promise<T> => {
@@ -29,14 +29,14 @@ export const createBlobs = (folder: string, space: Space = unwatched): Blobs => 
   const temporaries = join(folder, temporaryFolder);
   const openTemporary = async (path: string) =>
     open(path, "wx", 0o600).catch(async (error: NodeJS.ErrnoException) => {
-      absent(error);
+      undefinedIfMissing(error);
       await mkdir(temporaries, { recursive: true, mode: 0o700 });
       return open(path, "wx", 0o600);
     });
 
   const write = async ({ sha256, bytes }: BlobRef, content: Uint8Array | AsyncIterable<Uint8Array>): Promise<void> => {
     const path = pathOf(sha256);
-    const found = await stat(path).catch(absent);
+    const found = await stat(path).catch(undefinedIfMissing);
     if (found?.size === bytes) {
       // Refreshes the file's age, so that `drop` keeps it.
       if (Date.now() - found.mtimeMs > touchedMs) await utimes(path, new Date(), new Date());
@@ -78,7 +78,7 @@ export const createBlobs = (folder: string, space: Space = unwatched): Blobs => 
       }),
     drop: (sha256) =>
       inTurn(sha256, async () => {
-        const found = await stat(pathOf(sha256)).catch(absent);
+        const found = await stat(pathOf(sha256)).catch(undefinedIfMissing);
         if (found === undefined) return "absent";
         if (Date.now() - found.mtimeMs < youngMs) return "young";
         await rm(pathOf(sha256), { force: true });
@@ -112,14 +112,14 @@ export const youngMs = 3 * touchedMs;
  * For the `catch` of a read: undefined if the file does not exist. Throws any other error, since a file that cannot be
  * read now may still exist.
  */
-export const absent = (error: NodeJS.ErrnoException): undefined => {
+export const undefinedIfMissing = (error: NodeJS.ErrnoException): undefined => {
   if (error.code !== "ENOENT") throw error;
 };
 
 /** undefined: there is no such file. Rejects with `store_unavailable`. */
 export const readBlob = (path: string): Promise<Buffer | undefined> =>
   readFile(path)
-    .catch(absent)
+    .catch(undefinedIfMissing)
     .catch((error: unknown) => {
       throw unreadable(error);
     });
@@ -129,7 +129,7 @@ export const readBlob = (path: string): Promise<Buffer | undefined> =>
  */
 export const openFile = async (path: string): Promise<BlobRead | undefined> => {
   try {
-    const found = await stat(path).catch(absent);
+    const found = await stat(path).catch(undefinedIfMissing);
     return found && { bytes: found.size, pieces: piecesOfBlob(path, found.size) };
   } catch (error) {
     throw unreadable(error);

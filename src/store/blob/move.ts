@@ -5,8 +5,8 @@ import { setTimeout as pause } from "node:timers/promises";
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 import type { Blobs } from "../store.ts";
-import { absent, isHash, openFile, readBlob } from "./folder.ts";
-import { following, measured, piecesOf } from "./piece.ts";
+import { undefinedIfMissing, isHash, openFile, readBlob } from "./folder.ts";
+import { blobThatMayMove, measured, piecesOf } from "./piece.ts";
 
 /**
  * Moves blobs to the place where they are kept from now on, while the service runs. Until a blob has moved it is found
@@ -32,7 +32,7 @@ const againMs = 60_000;
 const told = 1000;
 
 const entriesOf = async (folder: string): Promise<Dirent[]> =>
-  (await readdir(folder, { withFileTypes: true }).catch(absent)) ?? [];
+  (await readdir(folder, { withFileTypes: true }).catch(undefinedIfMissing)) ?? [];
 
 const shelvesOf = async (folder: string): Promise<string[]> =>
   (await entriesOf(folder)).flatMap((entry) =>
@@ -146,7 +146,7 @@ export const movingFrom = async (
         const there = await blobs.read(sha256);
         if (empty || there !== undefined) return there;
         const here = await source.read(sha256);
-        return here === undefined ? blobs.read(sha256) : following(here, () => blobs.read(sha256));
+        return here === undefined ? blobs.read(sha256) : blobThatMayMove(here, () => blobs.read(sha256));
       },
       async drop(sha256) {
         if (!empty && (await source.read(sha256)) !== undefined) return "young";

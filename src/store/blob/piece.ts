@@ -135,7 +135,7 @@ export const openBlob = async (
  * A blob that may be moved while it is read. When reading fails, `now` opens the blob at its new place, and the rest is
  * read from there. If `now` resolves to undefined, the blob is nowhere, and the error is thrown.
  */
-export const following = ({ bytes, pieces }: BlobRead, now: () => Promise<BlobRead | undefined>): BlobRead => ({
+export const blobThatMayMove = ({ bytes, pieces }: BlobRead, now: () => Promise<BlobRead | undefined>): BlobRead => ({
   bytes,
   pieces: follow(pieces, now),
 });

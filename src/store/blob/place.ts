@@ -1,7 +1,7 @@
 import type { Log } from "../../log.ts";
 import type { BlobMove, Blobs } from "../store.ts";
 import { type Moving, movingFrom, type Source } from "./move.ts";
-import { following } from "./piece.ts";
+import { blobThatMayMove } from "./piece.ts";
 
 /**
  * The blobs of a data folder. On request, and while the service runs, they move to a place where other services find
@@ -75,7 +75,7 @@ export const placeBlobs = async (options: Options): Promise<{ blobs: Blobs; move
         const asked = at();
         const now = async () => (asked === at() ? undefined : at().read(sha256));
         const found = await asked.read(sha256);
-        return found === undefined ? now() : following(found, now);
+        return found === undefined ? now() : blobThatMayMove(found, now);
       },
       async drop(sha256) {
         const asked = at();

@@ -62,7 +62,7 @@ export const withReserve = async <T>(space: Pick<Space, "giveUp">, work: () => T
 };
 
 /** For stores whose disk is not watched. */
-export const unwatched: Space = {
+export const unwatchedSpace: Space = {
   isKept: () => false,
   report() {},
   giveUp: () => Promise.resolve(false),

@@ -79,7 +79,7 @@ export const again = async <T>(work: () => Promise<T>, signal: AbortSignal): Pro
 };
 
 /** The same operations, each tried again. Only for operations that may be done twice with the same result. */
-export const eachAgain = <Port extends object>(port: Port, signal: AbortSignal): Port =>
+export const retryingEach = <Port extends object>(port: Port, signal: AbortSignal): Port =>
   Object.fromEntries(
     (Object.entries(port) as [string, (...given: unknown[]) => Promise<unknown>][]).map(([name, operation]) => [
       name,

@@ -12,7 +12,7 @@ import { createBlobs } from "../blob/folder.ts";
 import { fromFolder, movingFrom } from "../blob/move.ts";
 import { placeBlobs } from "../blob/place.ts";
 import { createHeldClaims } from "../batch/held-claim.ts";
-import { type Space, unwatched } from "../disk/disk.ts";
+import { type Space, unwatchedSpace } from "../disk/disk.ts";
 import { unreadable, withErrors } from "../unavailable.ts";
 import { createCache } from "../sql/fold-cache.ts";
 import { createCommitSignal, createFollow } from "../feed/follow.ts";
@@ -36,19 +36,19 @@ import {
   shareOf,
   slowBounds,
 } from "./connection.ts";
-import { again, eachAgain } from "./fault.ts";
+import { again, retryingEach } from "./fault.ts";
 import { buildIndexes } from "./late-index.ts";
 import {
   claimedIn,
   createPlacements,
   forgetDirectories,
   isHere,
-  madeIn,
+  streamsBegunIn,
   place,
   prepareNodes,
   projectsOf,
 } from "./node/placement.ts";
-import { expectConnections, notStarted } from "./node/not-started.ts";
+import { expectConnections, startErrorOf } from "./node/not-started.ts";
 import { createEndedRows } from "./node/session.ts";
 import { createDueSignal, createHeard, createToldSignal, hintsOf } from "./node/batch-hint.ts";
 import { type Hints, listen } from "./notify.ts";
@@ -102,7 +102,7 @@ type Options = {
  * unless there is only one process.
  */
 export const createPostgresStore = async (options: Options): Promise<Store> => {
-  const { url, dataDir, log, space = unwatched, schema, bounds } = options;
+  const { url, dataDir, log, space = unwatchedSpace, schema, bounds } = options;
   const { leaseMs = options.node === undefined ? 90_000 : lostMs } = options;
   await using scope = new AsyncDisposableStack();
   const config = configOf(url, schema);
@@ -126,7 +126,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
   const commits = createCommitSignal();
   const reader = scope.use(createReader(slow, short));
   const reads = withErrors(
-    eachAgain(
+    retryingEach(
       {
         ...createReads(db),
         ...createEventReads(db, reader, "postgres"),
@@ -219,7 +219,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
       const erased = [...changes.erased];
       const left = self === undefined ? [] : await projectsOf(trx, erased);
       await save(trx, changes, now);
-      const made = madeIn(changes.events);
+      const made = streamsBegunIn(changes.events);
       if (self !== undefined) await place(trx, self, { made, claimed: claimedIn(changes.heads, heads), erased });
       await forgetDirectories(trx, left);
       return { value: { ...changes, hints: hintsOf(changes, heads, { self, made, now }) }, id };
@@ -300,7 +300,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
             tell: (topic, words) => hints.tell([["told", (toldCount += 1), topic, words]]),
             onTold: (topic, listener) => told.listen(topic, listener),
             ...withErrors(
-              eachAgain({ ...createPlacements(db, options.node.name), ...createEndedRows(db) }, stopping.signal),
+              retryingEach({ ...createPlacements(db, options.node.name), ...createEndedRows(db) }, stopping.signal),
               unreadable,
             ),
           },
@@ -322,7 +322,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
       return claimed && held.add(stream, claimed, since, (unfinished) => release(stream, claimed, unfinished));
     },
     follow: createFollow(commits, reads),
-    orphans: eachAgain(createOrphanBlobs(db, reader, "postgres", atomically, space), stopping.signal),
+    orphans: retryingEach(createOrphanBlobs(db, reader, "postgres", atomically, space), stopping.signal),
     // Takes the log's lock, like every commit that changes counts of projects, so that only one transaction at a time
     // locks their rows.
     erase: (stream, expected) =>
@@ -389,6 +389,6 @@ const prepare = async (
          where due_at > ${at.getTime()}
            and (select at from events order by position desc limit 1) > ${at.toISOString()}`.execute(db);
   } catch (error) {
-    throw notStarted(error);
+    throw startErrorOf(error);
   }
 };

@@ -3,7 +3,7 @@ import { createWebhooks, webhookWrites } from "../sql/webhook.ts";
 import type { Atomically } from "../sql/write.ts";
 import { unavailable, withErrors } from "../unavailable.ts";
 import type { Webhooks } from "../webhook-queue.ts";
-import { eachAgain } from "./fault.ts";
+import { retryingEach } from "./fault.ts";
 import type { Trx } from "./outcome.ts";
 
 /** The webhook queue on PostgreSQL: its writes run in transactions, so that their outcome can be found out. */
@@ -30,7 +30,7 @@ export const webhooksOn = (options: {
         return (inside[name] as (...same: never[]) => Promise<unknown>)(...given);
       });
   return withErrors(
-    { ...eachAgain(plain, signal), ...Object.fromEntries(webhookWrites.map((name) => [name, within(name)])) },
+    { ...retryingEach(plain, signal), ...Object.fromEntries(webhookWrites.map((name) => [name, within(name)])) },
     unavailable,
   );
 };

@@ -23,7 +23,7 @@ export const openFile = (file: string): Database.Database => {
 };
 
 /** Runs a step of opening the store; its failure becomes a `StartError` with the remedy. */
-export const starting = <T>(file: string, step: () => T): T => {
+export const orStartError = <T>(file: string, step: () => T): T => {
   try {
     return step();
   } catch (error) {

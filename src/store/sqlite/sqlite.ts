@@ -8,10 +8,10 @@ import type { StoredView } from "../batch/batch.ts";
 import { type Claimed, claimMember, commitMember, eraseMember, releaseMember } from "../batch/member.ts";
 import { createBlobs } from "../blob/folder.ts";
 import { createHeldClaims } from "../batch/held-claim.ts";
-import { type Space, unwatched } from "../disk/disk.ts";
+import { type Space, unwatchedSpace } from "../disk/disk.ts";
 import { unreadable, withErrors } from "../unavailable.ts";
 import { createDiskSync, type DiskSync } from "./disk-sync.ts";
-import { notStarted, openFile, starting } from "./file.ts";
+import { notStarted, openFile, orStartError } from "./file.ts";
 import { createCommitSignal, createFollow } from "../feed/follow.ts";
 import { createCache } from "../sql/fold-cache.ts";
 import { type Fold, isMissionFold, isTaskFold } from "../sql/fold.ts";
@@ -74,12 +74,12 @@ type Options = {
  * the data folder (store/lock.ts), so caches need no invalidation.
  */
 export const createSqliteStore = async (options: Options): Promise<SqliteStore> => {
-  const { file, dataDir, log, space = unwatched, now = () => new Date(), bounds } = options;
+  const { file, dataDir, log, space = unwatchedSpace, now = () => new Date(), bounds } = options;
   const inMemory = file === ":memory:";
   await using scope = new AsyncDisposableStack();
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const database = scope.adopt(
-    starting(file, () => openFile(file)),
+    orStartError(file, () => openFile(file)),
     (opened) => void opened.close(),
   );
   const disk = scope.adopt(options.disk ?? createDiskSync(file), (opened) => opened.close());
@@ -93,8 +93,8 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     ? readerOn(db)
     : scope.use(createReader({ file, log, broken: (error) => transactions.stop(error) }));
 
-  const rows = starting(file, () => prepareStatements(database));
-  let { position, clean } = starting(file, () => rows.log());
+  const rows = orStartError(file, () => prepareStatements(database));
+  let { position, clean } = orStartError(file, () => rows.log());
   const unclean = clean === 0;
   const cache = createCache();
   const commits = createCommitSignal();
@@ -107,7 +107,7 @@ export const createSqliteStore = async (options: Options): Promise<SqliteStore> 
     changedPages = 0;
     reader.checkpoint?.();
   };
-  starting(file, () => {
+  orStartError(file, () => {
     rows.begin();
     rows.markOpen();
     rows.freeAll(now());

@@ -5,7 +5,7 @@ import type { TaskState } from "../../domain/state/task.ts";
 import { dueNow } from "../../engine/due.ts";
 import { ServiceError } from "../../error.ts";
 import { newID } from "../../id.ts";
-import { serviceSource, underMissionName } from "../../protocol/event/source.ts";
+import { serviceSource, markPerson } from "../../protocol/event/source.ts";
 import type { AnswerAccepted } from "../../protocol/task/accepted.ts";
 import type { TaskAnswer } from "../../protocol/task/request.ts";
 import { keepText } from "../../store/blob/text.ts";
@@ -20,7 +20,7 @@ export const createAnswer =
     await own(directory, taskID);
     const byMission = answerer === "mission";
     const source = byMission ? answerer : (body.source ?? "api");
-    const from = byMission ? {} : { from: answerer, ...underMissionName(source) };
+    const from = byMission ? {} : { from: answerer, ...markPerson(source) };
     return change<AnswerAccepted>(taskID, once, async (state) => {
       const decision = answer(state, askID, { ...body, source, ...from }, now());
       switch (decision.kind) {
@@ -45,7 +45,7 @@ export const createAnswer =
 
 /** The Mission has no answer to its Task's ask, so the ask goes to a person. */
 export const createPass =
-  ({ store, limits, now }: Pick<TasksDeps, "store" | "limits" | "now">, { change }: Change): Tasks["pass"] =>
+  ({ store, limits, now }: Pick<TasksDeps, "store" | "limits" | "now">, { change }: Change): Tasks["passAskToPerson"] =>
   async (taskID, askID) => {
     if ((await store.state(taskID)) === undefined) return;
     await change(taskID, undefined, (state) => {

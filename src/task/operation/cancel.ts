@@ -3,7 +3,7 @@ import { isActive, type TaskState } from "../../domain/state/task.ts";
 import { cancel } from "../../domain/task/cancel.ts";
 import { dueNow, dueToEnd } from "../../engine/due.ts";
 import { ServiceError } from "../../error.ts";
-import { underMissionName } from "../../protocol/event/source.ts";
+import { markPerson } from "../../protocol/event/source.ts";
 import type { CancelAccepted } from "../../protocol/task/accepted.ts";
 import { lostMs } from "../../store/node.ts";
 import type { Store } from "../../store/store.ts";
@@ -20,7 +20,7 @@ export const createCancel =
   async (directory, taskID, body, once, by) => {
     await own(directory, taskID);
     const surface = by ?? body.surface ?? "api";
-    const person = by === undefined ? underMissionName(surface) : {};
+    const person = by === undefined ? markPerson(surface) : {};
     const request = { surface, reason: body.reason ?? "", mode: body.mode ?? "stop", ...person };
     return change<CancelAccepted>(taskID, once, async (state) => {
       const gone = isActive(state) && (await isGone(store, taskID, now()));

@@ -19,7 +19,7 @@ import type { Change } from "./commit-change.ts";
 import { interruptAll } from "./interrupt.ts";
 import type { Reserve } from "../budget-reservation.ts";
 import { withBaselines } from "./visual-baseline.ts";
-import { hearers, readersOf } from "./reader.ts";
+import { delegatesReading, readersOf } from "./reader.ts";
 
 /** Adds an instruction to a Task; an ended Task is restarted. `restarted` is called after a restart was committed. */
 export const createMessage =
@@ -78,7 +78,7 @@ export const createMessage =
             type: "message.received",
             data: { messageID, sessionID, source: body.source, text, attachments, disposition, ...byUser },
           },
-          ...hearers(state, disposition).map(
+          ...delegatesReading(state, disposition).map(
             (session): DomainEvent => ({
               type: "message.passed",
               data: { messageID, sessionID: session.sessionID, source: body.source, text, attachments },

@@ -18,12 +18,12 @@ const atWork = ({ sessions }: TaskState): Session[] =>
  * The delegated sessions that read a message. A message that is queued, interrupts or restarts goes to the Orchestrator
  * alone.
  */
-export const hearers = (state: TaskState, disposition: Disposition): Session[] =>
+export const delegatesReading = (state: TaskState, disposition: Disposition): Session[] =>
   disposition === "steered" ? atWork(state) : [];
 
 export const readersOf = (state: TaskState, disposition: Disposition): MessageAccepted["readers"] => {
   const root = state.sessions.filter(({ sessionID }) => sessionID === rootOf(state));
-  return [...root, ...hearers(state, disposition)].map(({ sessionID, agent }) => ({
+  return [...root, ...delegatesReading(state, disposition)].map(({ sessionID, agent }) => ({
     sessionID,
     agent,
     when:

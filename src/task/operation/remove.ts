@@ -4,7 +4,7 @@ import { withReserve } from "../../store/disk/disk.ts";
 import { isFull } from "../../store/disk/full.ts";
 import { unavailable } from "../../store/unavailable.ts";
 import type { TasksDeps } from "../tasks.ts";
-import { clearTheWay } from "../workspace/landing.ts";
+import { endUnfinishedLanding } from "../workspace/landing.ts";
 
 /** Deletes a Task. `find` resolves to the Task as it is now, or rejects with the reason why it may not be deleted. */
 export type Remove = (taskID: string, find: () => Promise<TaskState>) => Promise<void>;
@@ -37,7 +37,7 @@ export const createRemove =
       if (workspaces.unfinishedLanding(taskID) !== taskID) return;
       try {
         using _turn = await workspaces.landingTurn(project, AbortSignal.timeout(10_000));
-        await clearTheWay({ store, workspaces }, taskID);
+        await endUnfinishedLanding({ store, workspaces }, taskID);
       } catch (error) {
         throw unavailable(error);
       }

@@ -3,7 +3,7 @@ import type { TaskState } from "../../domain/state/task.ts";
 import { commonOf } from "../../domain/view/summary.ts";
 import { ServiceError } from "../../error.ts";
 import { type Repositories, RepositoryAway } from "../../repository/repository.ts";
-import { away } from "../../store/node.ts";
+import { nodeAwayError } from "../../store/node.ts";
 import type { Store } from "../../store/store.ts";
 import { bringCheckpoint } from "../checkpoint.ts";
 
@@ -30,14 +30,31 @@ type Wanted = Pick<TaskState, "repository"> & {
  * Resolves to "here" when this node has the stream's files, otherwise to "commits" once its mirror has the commits.
  * Rejects with `node_away` when the commits cannot be had, because they belong to a directory or were never kept.
  */
-export const reach = async (deps: Deps, wanted: Wanted, signal: AbortSignal): Promise<"here" | "commits"> => {
+export const reachCommits = async (deps: Deps, wanted: Wanted, signal: AbortSignal): Promise<"here" | "commits"> => {
   const { nodes } = deps.store;
   const placed = (await nodes?.elsewhere([wanted.stream]))?.get(wanted.stream);
   if (placed === undefined) return "here";
   const isOnlyThere = wanted.dirty && (placed.isUp || wanted.commits.length === 0);
   if (wanted.repository === null || isOnlyThere || !(await bring(deps, wanted.repository, wanted, signal)))
-    throw away(nodes, wanted.stream, placed);
+    throw nodeAwayError(nodes, wanted.stream, placed);
   return "commits";
+};
+
+/**
+ * For a Task that this node has taken over and whose run has not brought the files here yet, or never will because the
+ * Task was ended first: the base and the newest commit that another node kept. Fetches both into the mirror, if it can.
+ */
+export const bringTakenOver = async (
+  deps: Deps,
+  { taskID, repository, workspace, moved, tree, checkpoint }: TaskState,
+  signal: AbortSignal,
+): Promise<{ from: string; to: string }> => {
+  const from = workspace?.baseCommit ?? "";
+  const to = moved?.commit ?? tree?.commit ?? from;
+  const commits = [from, to].filter((commit) => commit !== "");
+  if (repository !== null)
+    await bring(deps, repository, { stream: taskID, repository, commits, checkpoint, dirty: false }, signal);
+  return { from, to };
 };
 
 /** Whether the mirror has the commits, after asking the checkpoint and the remote if necessary. */

@@ -1,7 +1,7 @@
 import { waiting } from "../../domain/session/now.ts";
 import type { TaskStatus, TaskSummary } from "../../protocol/task/status.ts";
 import { aheadInDirectory } from "../directory.ts";
-import { lastSeen, type Nodes, type Placed, untakenBy } from "../../store/node.ts";
+import { lastSeen, type Nodes, type Placed, reasonNotTaken } from "../../store/node.ts";
 import { countRunning } from "../../store/running.ts";
 import type { QueuePlace, Store } from "../../store/store.ts";
 
@@ -114,7 +114,7 @@ const takersOf = async (nodes: Nodes, queued: readonly string[]): Promise<Takers
   const [takers, unplaced] = await Promise.all([nodes.takers(), nodes.unplaced(queued)]);
   const unable: Takers["unable"] = (taskID, placed) => {
     const terms = unplaced.get(taskID);
-    if (terms !== undefined) return untakenBy(terms, takers);
+    if (terms !== undefined) return reasonNotTaken(terms, takers);
     if (placed?.movable === true && !placed.isUp) return undefined;
     const home = placed?.node ?? nodes.name;
     if (takers.has(home)) return undefined;

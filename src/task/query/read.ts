@@ -17,7 +17,7 @@ import type { BlobRead, ListQuery, Store } from "../../store/store.ts";
 import { commonDirOf, type Repositories } from "../../repository/repository.ts";
 import type { Workspaces } from "../../workspace/workspace.ts";
 import type { CommitRange } from "../tasks.ts";
-import { committedOf, reach } from "./elsewhere.ts";
+import { bringTakenOver, committedOf, reachCommits } from "./elsewhere.ts";
 import { loadMessage, messagesIn, type MessageQuery, outputOfCall } from "./message.ts";
 import { withQueuePlaces } from "./queue-place.ts";
 import { soFarOf, withSoFar } from "./so-far.ts";
@@ -26,7 +26,7 @@ import { soFarOf, withSoFar } from "./so-far.ts";
 
 export type ReadsDeps = {
   store: Store;
-  workspaces: Pick<Workspaces, "open" | "kept" | "branches">;
+  workspaces: Pick<Workspaces, "open" | "holds" | "kept" | "branches">;
   inspect: Workspaces["inspect"];
   repositories: Pick<Repositories, "local" | "has" | "fetch" | "unpack">;
   /** undefined: nothing that holds only at the moment is shown, as in an archive. */
@@ -85,10 +85,21 @@ export const createReads = ({ store, workspaces, inspect, repositories, disk, no
     const [base = "", head = base] = committed.commits;
     const { from, to } = between ?? { from: base, to: head };
     const wanted = between === undefined ? committed : { ...committed, commits: [from, to], dirty: false };
-    if ((await reach({ store, repositories }, wanted, AbortSignal.timeout(reachMs))) === "commits") {
-      const shown = await workspaces.branches(commonDirOf(repositories, task)).diff(from, to);
+    const deps = { store, repositories };
+    const stop = AbortSignal.timeout(reachMs);
+    const fromCommits = async (range: CommitRange): Promise<string> => {
+      if (range.from === range.to) return "";
+      const shown = await workspaces.branches(commonDirOf(repositories, task)).diff(range.from, range.to);
       if (shown !== null) return shown;
-      throw new ServiceError("commit_not_found", `Expected ${from} and ${to} in the mirror of ${task.directory}.`);
+      throw new ServiceError(
+        "commit_not_found",
+        `Expected ${range.from} and ${range.to} in the repository of ${task.directory}.`,
+      );
+    };
+    if ((await reachCommits(deps, wanted, stop)) === "commits") return fromCommits({ from, to });
+    if (task.moved !== null || !workspaces.holds(task.taskID, task.workspace)) {
+      const kept = await bringTakenOver(deps, task, stop);
+      return fromCommits(between ?? kept);
     }
     const workspace = await workspaces.open(task.taskID, task.workspace);
     if (between !== undefined) return workspace.diff(between.to, between.from);

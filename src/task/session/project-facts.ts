@@ -6,7 +6,7 @@ import { type HasProgram, installedAt } from "../../check/project/installed.ts";
 import { messageOf } from "../../error.ts";
 import type { Network } from "../../process/network/allow-list.ts";
 import type { Facts } from "../../model/model.ts";
-import { causeOf, isRed, saysNothing } from "../../domain/evidence/check.ts";
+import { causeOf, isRed, isInconclusive } from "../../domain/evidence/check.ts";
 import { type CheckSpec, isRun, type RunCheck } from "../../protocol/check.ts";
 import type { KeptResult } from "../../store/check-result.ts";
 import { WorkspaceLost } from "../../workspace/error.ts";
@@ -21,7 +21,7 @@ import { projectKey } from "./check-key.ts";
  * not change before it lands, so that the next run gives the agents the same facts. A Task that lands on a branch which
  * need not be checked out reads the files of the commit at which it begins.
  */
-export const factsOf = async (run: Run): Promise<Facts & { own: CheckSpec[]; doubted: string[] }> => {
+export const projectFactsOf = async (run: Run): Promise<Facts & { own: CheckSpec[]; doubted: string[] }> => {
   const { checks, productPillar: pillar, isolation, unchecked } = run.state();
   const read = await inProject(run, async (root, top, users) => ({
     about: aboutOf(run, users.base),
@@ -45,7 +45,7 @@ export const factsOf = async (run: Run): Promise<Facts & { own: CheckSpec[]; dou
     about,
     detected,
     blocked: {
-      ...wordsOf(before.filter(({ found }) => saysNothing(found))),
+      ...wordsOf(before.filter(({ found }) => isInconclusive(found))),
       ...Object.fromEntries(
         Object.entries(missing).map(([kind, program]) => [kind, `${program} is not installed here`]),
       ),

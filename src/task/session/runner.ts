@@ -2,7 +2,7 @@ import { loadOnce } from "../../async/load-once.ts";
 import { withinTime } from "../../agent/deadline.ts";
 import type { ExternalAgent } from "../../agent/external/run.ts";
 import { runAgent } from "../../agent/loop/loop.ts";
-import { houseOfReview } from "../../agent/prompt/common-rules.ts";
+import { reviewRules } from "../../agent/prompt/common-rules.ts";
 import type { DelegatedWork, Demand, SessionContext, AgentSession } from "../../agent/session.ts";
 import { type AgentSpec, type ModelRef, isReviewer } from "../../domain/agent.ts";
 import type { Conversation } from "../../domain/conversation/message.ts";
@@ -34,7 +34,7 @@ import { createInterruptions } from "./interruption.ts";
 import { serversFor, toolsFor } from "./mcp.ts";
 import { createOpening } from "./opening.ts";
 import { planningTools } from "./planning.ts";
-import { factsOf } from "./project-facts.ts";
+import { projectFactsOf } from "./project-facts.ts";
 import { recover } from "./recover.ts";
 import { authorTool, authorAgent } from "./squad-author.ts";
 import { withTamperGuard } from "../workspace/tamper.ts";
@@ -82,7 +82,7 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
   const wanted = run.state().output;
   const outputSchema = wanted === null ? undefined : await requireText(run.store.blobs, wanted.schema);
   const facts = {
-    ...(await factsOf(run)),
+    ...(await projectFactsOf(run)),
     skills: squad.skills,
     ...(outputSchema === undefined ? {} : { outputSchema }),
     servers: servers.length > 0,
@@ -102,7 +102,7 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
     next(run.state(), {
       checkRounds: run.limits.checkRounds,
       own: run.own(),
-      doubted: [...facts.doubted, ...run.baseline.late()],
+      doubted: [...facts.doubted, ...run.baseline.slowChecks()],
       sources: external === undefined && run.state().production === null && looked !== run.chat.said.length,
       contrast: run.limits.projectCheckSeconds > 0,
       retries: retries(),
@@ -194,7 +194,7 @@ export const createSessionRunner = async (run: Run): Promise<SessionRunner> => {
         ...(forked === undefined ? {} : { workspace: () => Promise.resolve(forked) }),
         ...(isReview
           ? {
-              system: `${agent.instructions}\n\n${houseOfReview}`,
+              system: `${agent.instructions}\n\n${reviewRules}`,
               rules: withoutAsks(rules),
               workspace: judgedFiles(run),
               demand: () => demandOf(reviewTurn()),

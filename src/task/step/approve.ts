@@ -44,7 +44,7 @@ const counted = ({ files, insertions, deletions }: { files: number; insertions: 
   `${files} ${files === 1 ? "file" : "files"} changed, +${insertions} -${deletions}.`;
 
 /** Asks whether the plan may be carried out as the Task's slices state it. */
-export const askPlan = async (run: Run): Promise<void> => {
+export const requestPlanApproval = async (run: Run): Promise<void> => {
   const state = run.state();
   const subject = createHash("sha256").update(planKey(state)).digest("hex");
   const parts = state.slices.filter(({ settlement }) => settlement.state !== "dropped").length;

@@ -1,4 +1,4 @@
-import { browserBeside } from "../../check/browser/find.ts";
+import { browserForImage } from "../../check/browser/find.ts";
 import { runCheck } from "../../check/run.ts";
 import type { CheckResult } from "../../check/check.ts";
 import { ownServer } from "../../check/project/own-server.ts";
@@ -36,7 +36,7 @@ export const resultOf = async (
  * The result, without a run, of a project's check that did not end on the base: it decides nothing, so nobody waits for
  * it again. undefined: the check has to run.
  */
-export const endless = (run: Run, spec: RunCheck): Result | undefined => {
+export const unfinishedOnBaseResult = (run: Run, spec: RunCheck): Result | undefined => {
   const before = isOwn(run, spec) ? onBase(run.state(), spec.id) : undefined;
   if (before?.unfinished !== true) return undefined;
   const reason = `not run, because before the work it ${before.reason ?? "did not end"}`;
@@ -128,7 +128,7 @@ const runOnce = async (
 ): Promise<CheckResult> => {
   const options = {
     limits: run.limits,
-    browser: browserBeside(run.browser(), run.environment.image),
+    browser: browserForImage(run.browser(), run.environment.image),
     blob: (sha256: string) => run.store.blobs.get(sha256),
     signal: run.signal,
     network: run.environment.network ?? run.sandbox.network,

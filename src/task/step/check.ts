@@ -8,7 +8,7 @@ import type { EventData } from "../../protocol/event/event.ts";
 import type { Artifact } from "../../protocol/task/status.ts";
 import type { Checkout } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
-import { endless, type Result, resultOf } from "./check-result.ts";
+import { unfinishedOnBaseResult, type Result, resultOf } from "./check-result.ts";
 import { resultKey } from "../session/check-key.ts";
 import { messageFromService } from "./message.ts";
 
@@ -39,7 +39,8 @@ const runAll = async (run: Run, checks: readonly RunCheck[], on: "base" | "work"
       using _slot = await run.slot();
       const about = { checkID: spec.id, on, round: run.state().round, ...subject };
       await run.record([{ type: "check.started", data: about }]);
-      const result = (on === "work" ? endless(run, spec) : undefined) ?? (await resultOf(run, spec, checkout, on));
+      const result =
+        (on === "work" ? unfinishedOnBaseResult(run, spec) : undefined) ?? (await resultOf(run, spec, checkout, on));
       await finish(run, spec, about, result);
       if (spec.required && result.state !== "passed") stop.abort();
       // A message came in: the agent reads it first, and the remaining checks run on the result.

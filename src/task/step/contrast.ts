@@ -246,7 +246,7 @@ const runAll = async (run: Run, place: CheckEnvironment, asked: Runs): Promise<R
 };
 
 /** Tells the agent that its tests are green on the base, although a check was red there. */
-export const tellSame = async (run: Run): Promise<void> => {
+export const reportUnprovenTests = async (run: Run): Promise<void> => {
   const state = run.state();
   if (state.contrast === null) return;
   const red = Object.values(state.baseline)

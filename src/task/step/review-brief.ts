@@ -1,4 +1,4 @@
-import { ofService } from "../../protocol/event/source.ts";
+import { serviceSourceOf } from "../../protocol/event/source.ts";
 import { editedAfter } from "../../domain/conversation/edited.ts";
 import { isService, messagesOf } from "../../domain/conversation/message.ts";
 import { showDiff } from "../../domain/evidence/diff.ts";
@@ -72,7 +72,7 @@ const saidSince = async (run: Run): Promise<Said> => {
             ),
           );
     if (message.role !== "user" || message === first || message.summary !== undefined || isService(message)) continue;
-    if (ofService(message) === undefined) {
+    if (serviceSourceOf(message) === undefined) {
       const sliceID = sliceOf(message.messageID);
       later.push(await whole(`a message from ${message.source}`, message.text));
       if (slices.has(sliceID)) {
@@ -81,7 +81,7 @@ const saidSince = async (run: Run): Promise<Said> => {
         rounds = [];
       }
     }
-    if (ofService(message) !== "review") continue;
+    if (serviceSourceOf(message) !== "review") continue;
     const answer = await answerTo(run, messages.slice(at + 1));
     rounds.push({
       findings: wordsAs("what an earlier review found", findingsIn(await loadText(run.store.blobs, message.text))),
@@ -101,7 +101,7 @@ const saidSince = async (run: Run): Promise<Said> => {
  * was cut off, its last words.
  */
 const answerTo = async (run: Run, since: ReturnType<typeof messagesOf>): Promise<string> => {
-  const next = since.findIndex((message) => message.role === "user" && ofService(message) === "review");
+  const next = since.findIndex((message) => message.role === "user" && serviceSourceOf(message) === "review");
   const replies = since.slice(0, next === -1 ? undefined : next).filter((message) => message.role === "assistant");
   const answer = replies.find(({ calls }) => calls.length === 0) ?? replies.at(-1);
   return answer === undefined ? "" : (await wordsOf(run, answer.text)).trim();

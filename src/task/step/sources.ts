@@ -1,6 +1,6 @@
 import { citedPlaces, isSeen, type Place } from "../../domain/evidence/citation.ts";
 import { lastWordOf, messagesOf } from "../../domain/conversation/message.ts";
-import { ofService } from "../../protocol/event/source.ts";
+import { serviceSourceOf } from "../../protocol/event/source.ts";
 import { loadInput, loadText } from "../../store/blob/text.ts";
 import { countLines } from "../../tool/file/text.ts";
 import { counted } from "../../tool/result.ts";
@@ -14,8 +14,10 @@ import { messageFromService } from "./message.ts";
 export const tellSources = async (run: Run): Promise<void> => {
   const { version } = run.state();
   const messages = messagesOf(run.chat);
-  const since = messages.findLastIndex((message) => message.role === "user" && ofService(message) === undefined);
-  const told = messages.slice(since).some((message) => message.role === "user" && ofService(message) === "sources");
+  const since = messages.findLastIndex((message) => message.role === "user" && serviceSourceOf(message) === undefined);
+  const told = messages
+    .slice(since)
+    .some((message) => message.role === "user" && serviceSourceOf(message) === "sources");
   if (told) return;
   const places = citedPlaces(await loadText(run.store.blobs, lastWordOf(run.chat)));
   if (places.length === 0) return;

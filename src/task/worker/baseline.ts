@@ -1,4 +1,4 @@
-import { causeOf, isRed, onBase, saysNothing } from "../../domain/evidence/check.ts";
+import { causeOf, isRed, onBase, isInconclusive } from "../../domain/evidence/check.ts";
 import { isActive, isChanged, type TaskState } from "../../domain/state/task.ts";
 import { messageOf } from "../../error.ts";
 import { aboutOf, isRun, type RunCheck } from "../../protocol/check.ts";
@@ -73,7 +73,7 @@ export const createBaseline = (run: () => Run): Baseline => {
       if (isChanged(run().state())) start(tree);
       else difference.look(tree);
     },
-    late: () =>
+    slowChecks: () =>
       [...running].flatMap(([spec, at]) =>
         "timeoutSeconds" in spec && performance.now() - at > spec.timeoutSeconds * 500 ? [spec.id] : [],
       ),
@@ -105,7 +105,7 @@ export const createBaseline = (run: () => Run): Baseline => {
  * What an agent should know of the result; undefined: it may rely on the check. `before`: another Task has found it.
  */
 const newsOf = (result: BaseResult, before: boolean): string | undefined => {
-  if (saysNothing(result)) return `${causeOf(result)}. It says nothing of your work; prove it by other commands`;
+  if (isInconclusive(result)) return `${causeOf(result)}. It says nothing of your work; prove it by other commands`;
   if (isRed(result)) return `${causeOf(result)}. It was red without you, and does not count against your work`;
   return before ? "it passed" : undefined;
 };
@@ -163,7 +163,7 @@ const findOne = async (run: Run, spec: RunCheck, about: About, began: Began): Pr
     await record(run, about, known);
     return remember(run, spec);
   }
-  using _place = await run.besides.take(0, run.signal);
+  using _place = await run.backgroundSlots.take(0, run.signal);
   using _slot = await run.slot(run.signal);
   await run.record([{ type: "check.started", data: about }]);
   using _running = began(spec);
@@ -177,7 +177,7 @@ const remember = (run: Run, spec: RunCheck): void => {
   if (result === undefined) return;
   const lasts = result.exitCode === 127 || (result.unfinished === true && result.reason?.startsWith("did not end"));
   const key = projectKey(run, spec);
-  if (!(lasts && saysNothing(result)) && !isRed(result)) return run.checkResults.forget(key);
+  if (!(lasts && isInconclusive(result)) && !isRed(result)) return run.checkResults.forget(key);
   const { state, exitCode, durationMs, log, unfinished } = result;
   const reason = result.reason === null ? null : run.store.redact(result.reason);
   const ended = unfinished === true ? { unfinished } : {};

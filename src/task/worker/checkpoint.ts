@@ -166,17 +166,17 @@ export const createCheckpoints = (run: () => Needed): Checkpoints => {
     }
   };
 
-  const look = (): void => {
+  const keepIfDue = (): void => {
     if (!isDue() || making !== undefined || timer !== undefined) return;
     const left = notBefore - performance.now();
     if (left <= 0) {
       if (!isAtWork(run().state())) void begin();
       return;
     }
-    // The next request may take minutes, without any event that would call `look`.
+    // The next request may take minutes, without any event that would call `keepIfDue`.
     timer = setTimeout(() => {
       timer = undefined;
-      look();
+      keepIfDue();
     }, left);
     timer.unref();
   };
@@ -190,7 +190,7 @@ export const createCheckpoints = (run: () => Needed): Checkpoints => {
   };
 
   return {
-    look,
+    keepIfDue,
     release,
     async now() {
       await making;

@@ -8,7 +8,7 @@ import type { RunCheck } from "../../protocol/check.ts";
 import type { Fetched } from "../../repository/repository.ts";
 import { commitThroughClaim } from "../../store/claimed-stream.ts";
 import { createPatience, waitingForSpace } from "../../store/disk/patience.ts";
-import { throughOutage } from "../../store/outage.ts";
+import { retryingReads } from "../../store/outage.ts";
 import type { Claim } from "../../store/store.ts";
 import { createBackground } from "../../tool/command/background.ts";
 import { createMcpConnections } from "../../tool/mcp/connections.ts";
@@ -23,7 +23,7 @@ import { createRunCheckout } from "../workspace/check-files.ts";
 import { createDiskBound, unbounded } from "../workspace/disk-bound.ts";
 import { openWorkspace } from "../workspace/open.ts";
 import { fetchBase } from "../workspace/repository.ts";
-import { unusedOf } from "../workspace/retention.ts";
+import { removableFilesOf } from "../workspace/retention.ts";
 import { createBaseline } from "./baseline.ts";
 import { checkersOf } from "./checkers.ts";
 import { createCheckpoints } from "./checkpoint.ts";
@@ -53,7 +53,7 @@ export const composeRun = async (
       now: deps.now,
     }),
   );
-  const store = throughOutage(waitingForSpace(deps.store, patience), signal);
+  const store = retryingReads(waitingForSpace(deps.store, patience), signal);
   const chat = await openConversation(store, stream, state);
   const chats = createConversations(store, () => state, chat);
 
@@ -66,7 +66,7 @@ export const composeRun = async (
       if (event.type !== "run.started" && state.crashes === 0) deps.suspects.clear(stream);
       chats.follow(event);
       run.baseline.begin();
-      if (event.type === "tool.finished") run.checkpoints.look();
+      if (event.type === "tool.finished") run.checkpoints.keepIfDue();
     },
     wakes: (events) => missionWake(state, events, deps.now()),
     recorded: deps.recorded,
@@ -217,7 +217,7 @@ const boundOf = (
  * project, and after a kill, there are many of them.
  */
 const withoutUnused = async ({ state, workspaces, stream, log }: Run): Promise<void> => {
-  const unused = (key: string) => (isActive(state()) ? undefined : unusedOf(state(), key));
+  const unused = (key: string) => (isActive(state()) ? undefined : removableFilesOf(state(), key));
   for (const key of [stream, ...forksOf(state())].filter((each) => unused(each) !== undefined))
     await workspaces
       .removeUnused(key, async () => unused(key))

@@ -38,7 +38,7 @@ export const readEnvironment = (text: string): EnvironmentSettings | { problem: 
 type Given = (DomainEvent & { type: "environment.given" })["data"];
 
 /** The event to record at the beginning of an attempt; none when the log has it already. */
-export const readGiven = async (
+export const environmentEvents = async (
   deps: Pick<RunDeps, "store" | "granted" | "environments">,
   state: TaskState,
 ): Promise<DomainEvent[]> => {
@@ -201,7 +201,7 @@ export const environmentOf = async (
 };
 
 /** Gives the run its environment, until the result is disposed. Rejects like `environmentOf`. */
-export const giveEnvironment = async (run: Run): Promise<Disposable | undefined> => {
+export const applyEnvironment = async (run: Run): Promise<Disposable | undefined> => {
   const given = run.state().cancel === null ? await environmentOf(run, run.state()) : undefined;
   if (given === undefined) return undefined;
   run.environment = given.environment;

@@ -11,7 +11,7 @@ import { tryDirectory, waitForDirectory } from "../directory.ts";
 import type { Run, RunDeps } from "../run.ts";
 import { failNow } from "../step/settle.ts";
 import { composeRun, forksOf } from "./compose.ts";
-import { giveEnvironment, readGiven } from "./environment.ts";
+import { applyEnvironment, environmentEvents } from "./environment.ts";
 import { readRules } from "./project-rules.ts";
 import { readServers, readsServers } from "./project-servers.ts";
 import { nodeBefore, takeOver } from "./take-over.ts";
@@ -102,7 +102,7 @@ const begin = async (run: Run, claim: Claim, killed: number[], scope: AsyncDispo
   const readsRules = state().reply === null && state().projectRules === null;
   // Read before any agent works, because an agent that works in place could write the file.
   const early = readsRules && repository === null ? await readRules(directory) : [];
-  const given = await readGiven(run, state());
+  const given = await environmentEvents(run, state());
   await record([
     {
       type: "run.started",
@@ -146,7 +146,7 @@ const begin = async (run: Run, claim: Claim, killed: number[], scope: AsyncDispo
 /** false: this machine lacks what the project's environment needs, and the Task has failed. */
 const environmentIsThere = async (run: Run, scope: AsyncDisposableStack): Promise<boolean> => {
   try {
-    scope.use(await giveEnvironment(run));
+    scope.use(await applyEnvironment(run));
     return true;
   } catch (error) {
     run.signal.throwIfAborted();

@@ -4,7 +4,7 @@ import { messageOf } from "../../error.ts";
 import { secretNamed } from "../../protocol/task/environment.ts";
 import { keepText, loadJSON } from "../../store/blob/text.ts";
 import type { ServerSource } from "../../tool/mcp/connections.ts";
-import { askedServer, filledIn, projectFile, readAsked } from "../../tool/mcp/project-file.ts";
+import { requestedServer, expandVariables, projectFile, parseRequestedServers } from "../../tool/mcp/project-file.ts";
 import { McpFailure, type McpServer } from "../../tool/mcp/server.ts";
 import type { RunDeps } from "../run.ts";
 import { type ProjectFile, readProjectFile } from "./project-request.ts";
@@ -32,7 +32,7 @@ export const readServers = async (
   const { digest, text } = found;
   const isGranted = granted(project, digest, projectFile);
   if (before?.digest === digest && before.granted === isGranted) return [];
-  const { servers, problems } = readAsked(text);
+  const { servers, problems } = parseRequestedServers(text);
   return [event(digest, isGranted, servers, problems, await keepText(store.blobs, JSON.stringify(servers)))];
 };
 
@@ -65,7 +65,7 @@ export const serversOf = (
       if (own !== undefined) return withSecrets(own, environments);
       if (!asked().names.includes(name)) return undefined;
       const kept = (await loadJSON(store.blobs, asked().servers)) as Record<string, unknown> | undefined;
-      const read = askedServer.safeParse(kept?.[name]);
+      const read = requestedServer.safeParse(kept?.[name]);
       return read.success ? settingsOf(read.data, variable) : undefined;
     },
   };
@@ -88,10 +88,10 @@ const withSecrets = async (server: McpServer, environments: RunDeps["environment
     : { ...server, headers: await filled(server.headers) };
 };
 
-const settingsOf = (server: ReturnType<typeof askedServer.parse>, variable: RunDeps["variable"]): McpServer => {
+const settingsOf = (server: ReturnType<typeof requestedServer.parse>, variable: RunDeps["variable"]): McpServer => {
   if ("command" in server) return { kind: "stdio", ...server, network: false };
   const headers = Object.entries(server.headers).map(([name, text]): [string, string] => {
-    const value = filledIn(text, variable);
+    const value = expandVariables(text, variable);
     if (value === undefined) throw new McpFailure(`its header ${name} names a variable that the service does not have`);
     return [name, value];
   });

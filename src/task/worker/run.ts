@@ -16,9 +16,9 @@ import { LandingUnfinished, WorkspaceLost } from "../../workspace/error.ts";
 import { GitDied } from "../../workspace/git/run.ts";
 import type { Checkout } from "../../workspace/workspace.ts";
 import { withoutAttachments } from "../workspace/attachment.ts";
-import { askPlan, askSquad } from "../step/approve.ts";
+import { requestPlanApproval, askSquad } from "../step/approve.ts";
 import { baseline, check, feedback } from "../step/check.ts";
-import { runContrast, tellSame } from "../step/contrast.ts";
+import { runContrast, reportUnprovenTests } from "../step/contrast.ts";
 import { createSessionRunner } from "../session/runner.ts";
 import { install } from "../step/install.ts";
 import { land } from "../step/landing/land.ts";
@@ -36,7 +36,7 @@ import { failNow, settle } from "../step/settle.ts";
 import { tellSources } from "../step/sources.ts";
 import { describe } from "../workspace/describe.ts";
 import { commitTree } from "../workspace/commit.ts";
-import { withoutBorrowed, withoutSetID } from "../workspace/left-in-place.ts";
+import { cutOffBorrowedObjects, clearSetIDBits } from "../workspace/left-in-place.ts";
 import { waitForAnswer } from "../step/ask.ts";
 
 /**
@@ -109,7 +109,7 @@ const move = async (run: Run): Promise<void> => {
         if (await waitForAnswer(run, step.until)) return;
         break;
       case "approve":
-        await (step.of === "plan" ? askPlan : askSquad)(run);
+        await (step.of === "plan" ? requestPlanApproval : askSquad)(run);
         break;
       case "turn":
         run.leaveLandingTurn();
@@ -141,7 +141,7 @@ const move = async (run: Run): Promise<void> => {
         await check(run, [], beside);
         break;
       case "contrast-same":
-        await tellSame(run);
+        await reportUnprovenTests(run);
         break;
       case "sources":
         runner.lookedAtSources();
@@ -182,8 +182,8 @@ const move = async (run: Run): Promise<void> => {
         break;
       case "settle":
         await withoutAttachments(run);
-        await withoutSetID(run);
-        withoutBorrowed(run);
+        await clearSetIDBits(run);
+        cutOffBorrowedObjects(run);
         await settle(run, await endOf(run, step.end));
         break;
     }
@@ -216,8 +216,8 @@ const failUnexpectedly = async (run: Run, error: unknown): Promise<void> => {
     "a Task failed unexpectedly",
   );
   await run.baseline.stop();
-  await withoutSetID(run);
-  withoutBorrowed(run);
+  await clearSetIDBits(run);
+  cutOffBorrowedObjects(run);
   const named = error instanceof ServiceError || error instanceof WorkspaceLost || error instanceof TextLost;
   const internal = {
     code: named ? error.code : "internal",

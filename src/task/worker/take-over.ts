@@ -1,7 +1,7 @@
 import type { DomainEvent } from "../../domain/event.ts";
 import type { Checkpoint } from "../../domain/state/task.ts";
 import { plainLine } from "../../process/plain-text.ts";
-import { hearers } from "../operation/reader.ts";
+import { delegatesReading } from "../operation/reader.ts";
 import type { Run } from "../run.ts";
 import { messageFromService, passedByService } from "../step/message.ts";
 import { fetchCheckpoint } from "../checkpoint.ts";
@@ -48,7 +48,7 @@ export const takeOver = async (run: Run, from: string): Promise<void> => {
   const words = textOf(await filesAt(run, checkpoint), lost);
   const told = lost.length === 0 ? [] : [await messageFromService(run, "node", words)];
   // A delegating agent reads the message only once its delegates are done, so they get it themselves.
-  const passed = hearers(run.state(), "steered").map(async ({ sessionID, fork }): Promise<DomainEvent[]> => {
+  const passed = delegatesReading(run.state(), "steered").map(async ({ sessionID, fork }): Promise<DomainEvent[]> => {
     if (fork === null) return lost.length === 0 ? [] : [await passedByService(run, sessionID, "node", words)];
     const left = forks.get(sessionID);
     const own = calls.filter((call) => call.sessionID === sessionID && call.version > (left?.upTo ?? 0));

@@ -3,7 +3,7 @@ import type { DomainEvent } from "../../domain/event.ts";
 import { compileRules, forbiddenWrite, forbidsWrites } from "../../domain/permission/rule.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import type { Commit } from "../../workspace/object/commit.ts";
-import { filesHolding } from "../../workspace/object/holding.ts";
+import { filesContaining } from "../../workspace/object/holding.ts";
 import { type Change, changesOf } from "../../workspace/object/tree-change.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
@@ -28,7 +28,7 @@ export const deniedIn = async (run: Run, { git, prepared }: Workspace, commit: C
   const changes = await changesOf(git, commit.parent, commit.commit);
   // Rules apply to paths within the project, which may be a folder of the repository.
   const pathOf = ({ path }: Change) => (worktree === null ? path : relative(root, `${worktree}/${path}`));
-  const leaked = (await filesHolding(git, changes, secrets)).map(({ change, name }): Denied => {
+  const leaked = (await filesContaining(git, changes, secrets)).map(({ change, name }): Denied => {
     const rule = `it holds the secret ${name}; if it is generated, let Git ignore it`;
     return { path: pathOf(change).slice(0, maxPath), rule, origin: "service" };
   });

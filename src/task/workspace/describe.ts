@@ -1,4 +1,4 @@
-import { ofService } from "../../protocol/event/source.ts";
+import { serviceSourceOf } from "../../protocol/event/source.ts";
 import { z } from "zod";
 import { isService } from "../../domain/conversation/message.ts";
 import type { DomainEvent } from "../../domain/event.ts";
@@ -164,7 +164,7 @@ const saidSince = async (run: Run): Promise<string[]> => {
     message !== first &&
     message.summary === undefined &&
     !isService(message) &&
-    ofService(message) === undefined
+    serviceSourceOf(message) === undefined
       ? [message.text]
       : [],
   );

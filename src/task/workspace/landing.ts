@@ -3,7 +3,7 @@ import type { DomainEvent } from "../../domain/event.ts";
 import { isActive, remoteOf, type TaskState } from "../../domain/state/task.ts";
 import { messageOf } from "../../error.ts";
 import { pace } from "../../pace.ts";
-import { landedAs } from "../../domain/task/landing.ts";
+import { publishedCommit } from "../../domain/task/landing.ts";
 import type { EventData } from "../../protocol/event/event.ts";
 import type { Store } from "../../store/store.ts";
 import { LandingUnfinished } from "../../workspace/error.ts";
@@ -20,7 +20,7 @@ type Deps = { store: Pick<Store, "state" | "read" | "blobs">; workspaces: Worksp
  * Ends an unfinished landing that still locks the project of a Task, unless it is the Task's own and continues. Call it
  * while holding the landing turn. Rejects with `LandingUnfinished` when that is not possible yet.
  */
-export const clearTheWay = async ({ store, workspaces }: Deps, taskID: string): Promise<void> => {
+export const endUnfinishedLanding = async ({ store, workspaces }: Deps, taskID: string): Promise<void> => {
   const owner = workspaces.unfinishedLanding(taskID);
   if (owner === undefined) return;
   const state = await store.state(owner);
@@ -61,7 +61,7 @@ const withdrawPush = async (run: Run, plan: LandingPlan, why: string): Promise<D
   const head = await run.repositories.ask(place, plan.ref, run.signal).catch((error: unknown) => {
     throw error instanceof RepositoryAway ? new LandingUnfinished(error) : error;
   });
-  if (head !== landedAs(run.state().landingStarted ?? plan))
+  if (head !== publishedCommit(run.state().landingStarted ?? plan))
     return { type: "landing.withdrawn", data: { reason: why.slice(0, 1000) } };
   await run.record([landedEvent(run.state(), plan, [])]);
   return undefined;

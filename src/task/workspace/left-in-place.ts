@@ -11,7 +11,7 @@ import type { Run } from "../run.ts";
  */
 
 /** Call it before a Task ends. Never throws. */
-export const withoutBorrowed = (run: Run): void => {
+export const cutOffBorrowedObjects = (run: Run): void => {
   const { workspace, edits, open } = run.state();
   if (workspace?.kind !== "directory" || (edits === 0 && open.length === 0)) return;
   try {
@@ -46,7 +46,7 @@ export const clearAfter = async (
  * Call it before a Task ends. Skips the search when the kernel has refused the bits during the whole attempt, that is,
  * when this is the attempt's only run.
  */
-export const withoutSetID = async (run: Run): Promise<void> => {
+export const clearSetIDBits = async (run: Run): Promise<void> => {
   const { workspace, edits, open, createdAt, attemptStartedAt, time } = run.state();
   if (workspace?.kind !== "directory" || (edits === 0 && open.length === 0)) return;
   if (run.processes.refusesSetID && attemptStartedAt === time.since) return;

@@ -16,10 +16,10 @@ const longestPauseMs = 30_000;
  * Tries again while the remote cannot be reached, for as long as one fetch may take; then rejects with the last error.
  * Records what the Task waits for, and lets others have its place meanwhile.
  */
-export const throughAbsence = <T>(run: Run, attempt: () => Promise<T>): Promise<T> =>
+export const retryWhileRemoteAway = <T>(run: Run, attempt: () => Promise<T>): Promise<T> =>
   waitThrough(run, repositoryPlace(run).url, attempt);
 
-/** Like `throughAbsence`, for anything that runs under a claim and uses a repository by address. */
+/** Like `retryWhileRemoteAway`, for anything that runs under a claim and uses a repository by address. */
 export const waitThrough = async <T>(
   run: Pick<Run, "repositories" | "record" | "engine" | "stream" | "signal" | "log" | "now">,
   url: string,
@@ -68,7 +68,7 @@ const cloneOf = async (run: Run): Promise<{ commonDir: string; head: string } | 
 export const fetchBase = async (run: Run): Promise<Fetched> => {
   const place = repositoryPlace(run);
   const clone = await cloneOf(run);
-  const fetched = await throughAbsence(run, () =>
+  const fetched = await retryWhileRemoteAway(run, () =>
     clone === undefined
       ? run.repositories.fetch(place, run.signal)
       : run.repositories.fetchInto(place, clone, run.signal),

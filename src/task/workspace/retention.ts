@@ -58,7 +58,7 @@ export const createRetention = ({ store, workspaces, retentionHours, log, now }:
   const tidyUnused = (key: string, owner: string): Promise<boolean> =>
     workspaces.removeUnused(key, async () => {
       const state = await store.state(owner);
-      return state !== undefined && isDue(state) ? unusedOf(state, key) : undefined;
+      return state !== undefined && isDue(state) ? removableFilesOf(state, key) : undefined;
     });
 
   const isDue = (state: TaskState): boolean =>
@@ -118,7 +118,10 @@ export const createRetention = ({ store, workspaces, retentionHours, log, now }:
  * What may be removed of the files of an ended Task, or of one of its forks, because nobody can have worked in them:
  * "made", also complete files; "begun", only half-made ones; undefined, nothing. See `Workspaces.removeUnused`.
  */
-export const unusedOf = ({ taskID, workspace, earlier }: TaskState, key: string): "made" | "begun" | undefined => {
+export const removableFilesOf = (
+  { taskID, workspace, earlier }: TaskState,
+  key: string,
+): "made" | "begun" | undefined => {
   if (key !== taskID) return "begun";
   if (workspace !== null) return undefined;
   return earlier === null ? "made" : "begun";

@@ -3,7 +3,7 @@ import { componentsOf, decodePath } from "../../workspace/file/files.ts";
 import type { Git } from "../../workspace/git/git.ts";
 import { move, remove } from "../file/move.ts";
 import { answer, failed, truncateMiddle, ok, shown, sized, withoutEnd } from "../result.ts";
-import { type Tool, type ToolContext, type ToolResult, untold } from "../tool.ts";
+import { type Tool, type ToolContext, type ToolResult, hiddenFromModels } from "../tool.ts";
 
 const actions = ["status", "diff", "log", "show", "grep", "restore", "add", "commit", "mv", "rm"] as const;
 
@@ -22,15 +22,15 @@ const input = z
       .max(200)
       .optional()
       .describe("Commit or range; diff: two commits, too"),
-    staged: z.boolean().optional().meta(untold),
+    staged: z.boolean().optional().meta(hiddenFromModels),
     stat: z.boolean().optional(),
     limit: z.number().int().min(1).max(500).optional(),
-    message: z.string().min(1).max(10_000).optional().meta(untold),
-    from: z.string().min(1).optional().meta(untold),
-    to: z.string().min(1).optional().meta(untold),
-    pattern: z.string().min(1).max(8192).optional().meta(untold),
-    glob: z.string().min(1).max(1000).optional().meta(untold),
-    untracked: z.boolean().optional().meta(untold),
+    message: z.string().min(1).max(10_000).optional().meta(hiddenFromModels),
+    from: z.string().min(1).optional().meta(hiddenFromModels),
+    to: z.string().min(1).optional().meta(hiddenFromModels),
+    pattern: z.string().min(1).max(8192).optional().meta(hiddenFromModels),
+    glob: z.string().min(1).max(1000).optional().meta(hiddenFromModels),
+    untracked: z.boolean().optional().meta(hiddenFromModels),
   })
   .superRefine((call, context) => {
     const needed = {

@@ -1,5 +1,5 @@
 import { diffArrays } from "diff";
-import { startsOf } from "./occurrence.ts";
+import { occurrencesOf } from "./occurrence.ts";
 
 /**
  * Finds in a file a text that a model wrote from memory, and adapts its replacement. There are three readings, and the
@@ -51,10 +51,10 @@ export const find = (text: string, old: string, fresh: string, options: FindOpti
   // A CRLF is one line end: no match begins inside it.
   const begins = (at: number) =>
     whole ? at === 0 || text[at - 1] === "\n" : text[at] !== "\n" || text[at - 1] !== "\r";
-  let exact = startsOf(text, old, apart).filter(begins);
+  let exact = occurrencesOf(text, old, apart).filter(begins);
   if (exact.length === 0 && old.includes("\n") && text.includes("\r\n")) {
     old = old.replaceAll(/\r?\n/g, "\r\n");
-    exact = startsOf(text, old, apart).filter(begins);
+    exact = occurrencesOf(text, old, apart).filter(begins);
   }
   const { length } = old;
   // No line ends to adapt: the common case, and the one with the most matches.
@@ -113,7 +113,7 @@ const withoutLineEnds = (
   const places: Place[] = [];
   const start = originOf(lines, bare);
   const stop = originOf(lines, bare);
-  for (const at of startsOf(view, wanted, apart)) {
+  for (const at of occurrencesOf(view, wanted, apart)) {
     const end = at + wanted.length;
     if (atEnd && end < view.length && view[end] !== "\n") continue;
     const from = start(at);

@@ -9,7 +9,7 @@ const probeLength = 32;
 const mostGuessed = 2 ** 20;
 
 /** In ascending order. `apart`: only matches that do not overlap; otherwise every match. */
-export const startsOf = (text: string, part: string, apart = true, most = Number.POSITIVE_INFINITY): number[] => {
+export const occurrencesOf = (text: string, part: string, apart = true, most = Number.POSITIVE_INFINITY): number[] => {
   const starts: number[] = [];
   const find = finderOf(part);
   const step = apart ? part.length : 1;
@@ -18,7 +18,7 @@ export const startsOf = (text: string, part: string, apart = true, most = Number
 };
 
 /** -1: not found. */
-export const firstOf = (text: string, part: string): number => finderOf(part)(text, 0);
+export const firstIndexOf = (text: string, part: string): number => finderOf(part)(text, 0);
 
 type Find = (text: string, from: number) => number;
 
@@ -46,7 +46,7 @@ const finderOf = (part: string): Find => {
 };
 
 /** Finds a sequence in a list of numbers, such as lines replaced by their numbers. */
-export const startsIn = (items: Int32Array, part: Int32Array, most: number): number[] => {
+export const sequenceStarts = (items: Int32Array, part: Int32Array, most: number): number[] => {
   const starts: number[] = [];
   if (part.length === 0) return starts;
   const borders = bordersOf(part.length, (at) => part[at] ?? 0);

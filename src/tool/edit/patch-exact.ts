@@ -1,5 +1,5 @@
 import type { StructuredPatch, StructuredPatchHunk } from "diff";
-import { startsIn } from "./occurrence.ts";
+import { sequenceStarts } from "./occurrence.ts";
 
 /**
  * Applies the hunks of a unified diff to a text, each at the matching place nearest to its line number, shifted like
@@ -44,7 +44,7 @@ export const fitExactly = (text: string, patch: StructuredPatch): FitResult => {
   for (const [index, side] of sides.entries()) {
     const own = side.hunk.oldStart - 1;
     if (side.old.length === 0 || stands(side, own)) continue;
-    const places = startsIn(numbers, side.old, mostTold);
+    const places = sequenceStarts(numbers, side.old, mostTold);
     if (places.length === 0) return { failed: index };
     if (places.length > 1) return { doubtful: index, lines: places.map((at) => at + 1) };
   }
@@ -57,7 +57,11 @@ export const fitExactly = (text: string, patch: StructuredPatch): FitResult => {
     const at =
       wanted >= from && stands(side, wanted)
         ? wanted
-        : nearestOf(side.old.length === 0 ? [] : startsIn(numbers, side.old, Number.POSITIVE_INFINITY), wanted, from);
+        : nearestOf(
+            side.old.length === 0 ? [] : sequenceStarts(numbers, side.old, Number.POSITIVE_INFINITY),
+            wanted,
+            from,
+          );
     if (at === undefined) return { failed: index };
     for (let line = from; line < at; line += 1) result.push(lines[line] ?? "");
     for (const line of side.fresh) result.push(line);

@@ -1,5 +1,5 @@
 import { type Effort, find } from "./match.ts";
-import { lineCounter, startsOf } from "./occurrence.ts";
+import { lineCounter, occurrencesOf } from "./occurrence.ts";
 import { nearest, numbered, textOf } from "../file/text.ts";
 import type { Fitted, Tree } from "../file/change.ts";
 import { shown } from "../result.ts";
@@ -280,7 +280,7 @@ const headersOf = (text: string): Headers => {
   const linesWith = (header: string) => {
     const lines = { whole: [] as number[], part: [] as number[] };
     let after = 0;
-    for (const at of startsOf(text, header)) {
+    for (const at of occurrencesOf(text, header)) {
       if (at < after) continue;
       const end = text.indexOf("\n", at);
       after = end < 0 ? text.length : end + 1;

@@ -1,14 +1,14 @@
 import { z } from "zod";
 import { apply } from "./patch-apply.ts";
 import { answer } from "../result.ts";
-import { type Tool, untold } from "../tool.ts";
+import { type Tool, hiddenFromModels } from "../tool.ts";
 
 const input = z.strictObject({
   patch: z.string().min(1),
   /**
    * Whether to change the files, or only to report if the patch applies or is in them already: for the built-in model.
    */
-  mode: z.enum(["apply", "check", "check-applied"]).optional().meta(untold),
+  mode: z.enum(["apply", "check", "check-applied"]).optional().meta(hiddenFromModels),
 });
 
 export const patch: Tool<z.infer<typeof input>> = {

@@ -3,7 +3,7 @@ import { linesOf, nearest, numbered, textOf } from "../file/text.ts";
 import { counted, shown, truncateMiddle } from "../result.ts";
 import { differenceOf } from "./difference.ts";
 import { type Effort, find, type PassageMatch, type Reading, TooMuch } from "./match.ts";
-import { firstOf, lineCounter } from "./occurrence.ts";
+import { firstIndexOf, lineCounter } from "./occurrence.ts";
 
 /**
  * The edits of one call, in memory. A job for a thread, because a large file takes longer than the service may be
@@ -139,7 +139,7 @@ const several = (path: string, text: string, { starts, reading }: PassageMatch):
 
 const miss = (path: string, text: string, old: string, fresh: string): string => {
   const none = `Expected the text in ${path}, got no match; nothing was changed.`;
-  const there = fresh.trim().length < 3 ? -1 : firstOf(text, fresh);
+  const there = fresh.trim().length < 3 ? -1 : firstIndexOf(text, fresh);
   const done = there < 0 ? "" : ` The new text is there already, at line ${lineCounter(text)(there)}.`;
   const near = nearest(text, old);
   if (near === undefined) return `${none}${done} Nothing in the file is like it: read the file.`;

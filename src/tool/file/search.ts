@@ -6,7 +6,7 @@ import { inThread, type Job } from "../../thread.ts";
 import { type Matches, naming, rendering, type ShownMatches } from "./matches.ts";
 import { searchFiles, searchText } from "./ripgrep.ts";
 import { answer, failed, ok, outputPath } from "../result.ts";
-import { type Tool, type ToolResult, untold } from "../tool.ts";
+import { type Tool, type ToolResult, hiddenFromModels } from "../tool.ts";
 
 const input = z.strictObject({
   pattern: z.string().min(1).max(8192).describe("Regular expression; `(?i)`: any case"),
@@ -16,7 +16,7 @@ const input = z.strictObject({
     .string()
     .regex(/^[a-z0-9]{1,20}$/)
     .optional()
-    .meta(untold),
+    .meta(hiddenFromModels),
   literal: z.boolean().optional(),
   mode: z.enum(["lines", "files", "count"]).optional().describe("Default lines"),
   context: z.number().int().min(0).max(20).optional(),

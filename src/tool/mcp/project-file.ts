@@ -13,7 +13,7 @@ const mostServers = 20;
  * A server as the file describes it: values may name variables of the service, which only the headers of an address
  * get.
  */
-export const askedServer = z.union([
+export const requestedServer = z.union([
   z.object({
     command: z.string().min(1).max(4096),
     args: z.array(z.string().max(4096)).max(64).default([]),
@@ -25,12 +25,12 @@ export const askedServer = z.union([
   }),
 ]);
 
-export type AskedServer = z.infer<typeof askedServer>;
+export type AskedServer = z.infer<typeof requestedServer>;
 
 /** `problems`: why servers cannot be used, by name; problems of the file itself under "". */
 export type Asked = { servers: Record<string, AskedServer>; problems: Record<string, string> };
 
-export const readAsked = (text: string): Asked => {
+export const parseRequestedServers = (text: string): Asked => {
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -52,7 +52,7 @@ export const readAsked = (text: string): Asked => {
     if (name === "" || Object.hasOwn(asked.servers, name))
       asked.problems[given.slice(0, 64)] = "its name is no name, or taken";
     else {
-      const read = askedServer.safeParse(settings);
+      const read = requestedServer.safeParse(settings);
       const problem = read.success
         ? (foreignOf(settings) ?? problemOf(read.data))
         : "expected a command, or an http or https url";
@@ -119,13 +119,13 @@ export const variablesIn = (value: string): string[] =>
   [...value.matchAll(reference)].map(([, whole, part]) => whole ?? part ?? "");
 
 /** undefined: a variable is not set. */
-export const filledIn = (value: string, of: (name: string) => string | undefined): string | undefined =>
+export const expandVariables = (value: string, of: (name: string) => string | undefined): string | undefined =>
   variablesIn(value).some((name) => (of(name) ?? "") === "")
     ? undefined
     : value.replaceAll(reference, (_, whole?: string, part?: string) => of(whole ?? part ?? "") ?? "");
 
 /** What the server would do, worded for the person who grants it. */
-export const askedWords = (server: AskedServer): string => {
+export const describeServer = (server: AskedServer): string => {
   if ("command" in server) {
     const env = Object.keys(server.env);
     return `runs ${JSON.stringify([server.command, ...server.args].join(" "))} in the sandbox, without a network${env.length === 0 ? "" : `, with ${env.join(", ")}`}`;

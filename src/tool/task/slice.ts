@@ -3,7 +3,7 @@ import type { DomainEvent } from "../../domain/event.ts";
 import { isOpenSlice, type Slice } from "../../domain/state/task.ts";
 import { newID } from "../../id.ts";
 import { failed, ok } from "../result.ts";
-import { type Tool, untold } from "../tool.ts";
+import { type Tool, hiddenFromModels } from "../tool.ts";
 
 const input = z.strictObject({
   plan: z
@@ -23,7 +23,7 @@ const input = z.strictObject({
     .min(1)
     .max(20)
     .optional(),
-  order: z.array(z.string()).min(1).optional().meta(untold),
+  order: z.array(z.string()).min(1).optional().meta(hiddenFromModels),
   drop: z.strictObject({ slice: z.string(), reason: z.string().min(1).max(500) }).optional(),
 });
 

@@ -5,7 +5,7 @@ import { createKeyedMutex } from "../../async/mutex.ts";
 import type { Limits } from "../../protocol/limit.ts";
 import type { Processes } from "../../process/process.ts";
 import { insideOf, type SandboxPlace } from "../../process/sandbox/place.ts";
-import { throughClosed } from "../tree/closed.ts";
+import { retryWithOpenedFolders } from "../tree/closed.ts";
 import { patternOf } from "../tree/commit.ts";
 import { GitError } from "../git/git.ts";
 import { splitNul } from "../git/output.ts";
@@ -203,9 +203,9 @@ export const createCheckouts = (deps: CheckoutDeps) => {
             await removeTree(folder);
             if (apart || !used) return;
             const except = kept.flatMap((path) => ["-e", patternOf(path)]);
-            await throughClosed(tree, () => git.run(["checkout-index", "-q", "-f", "-a", "-u"]));
+            await retryWithOpenedFolders(tree, () => git.run(["checkout-index", "-q", "-f", "-a", "-u"]));
             // Files that the check made and that cannot be removed stay beside those of the commit.
-            await throughClosed(tree, () => git.run(["clean", "-q", "-d", "-x", "-f", "-f", ...except])).catch(
+            await retryWithOpenedFolders(tree, () => git.run(["clean", "-q", "-d", "-x", "-f", "-f", ...except])).catch(
               (error: unknown) => {
                 if (!(error instanceof GitError && error.exitCode === 1)) throw error;
               },

@@ -8,7 +8,7 @@ import type { WorktreeRecord } from "../record.ts";
 import type { createDependencyProvider } from "../dependency/provide.ts";
 import type { WorktreeFolder } from "../worktree/create.ts";
 import { directoryOnly, scratchOf } from "../worktree/in-place.ts";
-import { besides } from "../worktree/inside.ts";
+import { readerSandboxOwner } from "../worktree/inside.ts";
 import type { Checkout, Head, HeadRequest, Prepared, Project, Workspace } from "../workspace.ts";
 import type { createCheckouts } from "./checkout.ts";
 
@@ -61,7 +61,7 @@ export const createHeads = (deps: {
 
   const close = async (key: string): Promise<void> => {
     await processes.closeSandboxes(key);
-    await processes.closeSandboxes(besides(key));
+    await processes.closeSandboxes(readerSandboxOwner(key));
     await checkouts.remove(key);
     await removeTree(scratchOf(home, key));
     open.delete(key);

@@ -9,7 +9,7 @@ import { childrenOf, type Folder, openFolder } from "./folder.ts";
  */
 
 /** Opens a folder whatever its permissions, and lets its owner read and change it. */
-export const openUp = (parent: Folder, name: string): Folder => {
+export const openWithPermission = (parent: Folder, name: string): Folder => {
   let folder: Folder;
   try {
     folder = parent.open(name);
@@ -59,7 +59,7 @@ const visit = async (folder: Folder, device: number, depth: number): Promise<voi
     await pace();
     if (!isFolder) continue;
     try {
-      using child = openUp(folder, name);
+      using child = openWithPermission(folder, name);
       if (fstatSync(child.fd).dev === device) await visit(child, device, depth + 1);
     } catch {
       // The folder stays closed; an operation that needs it fails and says so.

@@ -3,7 +3,7 @@ import { basename, dirname } from "node:path";
 import { errorCode } from "../../error.ts";
 import { inThread, type Job } from "../../thread.ts";
 import { childrenOf, FileRefused, type Folder, openFolder } from "./folder.ts";
-import { openUp } from "./open-up.ts";
+import { openWithPermission } from "./open-up.ts";
 import { tempName } from "./temp.ts";
 
 /**
@@ -87,7 +87,7 @@ const removeSome = ({ root, path, foldersOnly, most, ms, largest = Number.POSITI
     return true;
   }
   {
-    using top = openUp(parent, name);
+    using top = openWithPermission(parent, name);
     const { dev: device } = fstatSync(top.fd);
     const work: Work = { top, device, at: [path], goesOn, largest, foldersOnly, failure: undefined };
     if (empty(work, top, 0) === "more") return false;
@@ -142,7 +142,7 @@ const removeFolder = (work: Work, folder: Folder, name: string, depth: number): 
     return "gone";
   }
   {
-    using child = openUp(folder, name);
+    using child = openWithPermission(folder, name);
     if (fstatSync(child.fd).dev !== work.device) throw Object.assign(new Error("mounted"), { code: "EBUSY" });
     const outcome = empty(work, child, depth + 1);
     if (outcome !== "gone") return outcome;

@@ -27,7 +27,7 @@ const isLink = (path: string): boolean => {
 };
 
 /** Whether a path of a folder leads to something within that folder, whatever links are on the way. */
-export const isOwn = (folder: string, name: string): boolean => {
+export const isInsideFolder = (folder: string, name: string): boolean => {
   const [top, real] = [realOf(folder), realOf(join(folder, name))];
   return top !== undefined && real?.startsWith(`${top}/`) === true;
 };
@@ -126,7 +126,7 @@ const ownersOf = (paths: readonly string[]): Set<number | undefined> =>
  * Throws FileRefused if the folder's `.git` is a file or a link, or its repository is elsewhere, and the repository
  * does not name the folder in return or belongs to somebody else. The folder is a real path.
  */
-export const expectAnswer = (folder: string, dirs: GitDirs, config: string): void => {
+export const expectMutualReference = (folder: string, dirs: GitDirs, config: string): void => {
   const dotGit = join(folder, ".git");
   const own = dirs.gitDir === dotGit && dirs.commonDir === dotGit && !isLink(dotGit);
   const gitDir = own ? dotGit : (realOf(dirs.gitDir) ?? dirs.gitDir);
@@ -196,7 +196,7 @@ const foldersOf = (path: string): string[] => {
 const expectOwn = (folder: string, names: readonly string[]): void => {
   for (const name of names) {
     const path = join(folder, name);
-    if (!isLink(path) || isOwn(folder, name)) continue;
+    if (!isLink(path) || isInsideFolder(folder, name)) continue;
     if (statsAt(path)?.isDirectory() === false) expectBounded(path, Number.POSITIVE_INFINITY);
     throw new FileRefused("outside", `Expected a part of the repository at "${path}", got a link that leads out of it`);
   }

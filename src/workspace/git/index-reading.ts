@@ -18,7 +18,7 @@ const timeoutMs = 30_000;
 export const indexAt = ({ path }: IndexPlace): Buffer => readBounded(path, most.index) ?? Buffer.alloc(0);
 
 /** Runs the job. Rejects with FileRefused if the index is not a regular file or too large, and with ThreadLimit. */
-export const ofIndex = async <P extends IndexPlace, O>(job: Job<P, O>, place: P): Promise<O> => {
+export const readIndexWith = async <P extends IndexPlace, O>(job: Job<P, O>, place: P): Promise<O> => {
   expectBounded(place.path, most.index);
   return (statsAt(place.path)?.size ?? 0) <= atOnce ? job.run(place) : inThread(job, place, { timeoutMs });
 };

@@ -3,7 +3,7 @@ import { dirname, join, resolve } from "node:path";
 import { inflateSync } from "node:zlib";
 import { expectBounded, most, readBounded, statsAt, textAt } from "../file/bounded-read.ts";
 import { FileRefused } from "../file/folder.ts";
-import { expectAnswer, settingsIn, workTreesOf } from "./answer.ts";
+import { expectMutualReference, settingsIn, workTreesOf } from "./answer.ts";
 import { type GitDirs, locateGit } from "./git-dir.ts";
 
 /**
@@ -76,7 +76,7 @@ const repositoryAt = (folder: string): Omit<Repository, "prefix"> | undefined =>
     return undefined;
   }
   const config = textAt(join(dirs.commonDir, "config"), most.config) ?? "";
-  expectAnswer(folder, dirs, config);
+  expectMutualReference(folder, dirs, config);
   const elsewhere = dirs.gitDir === dirs.commonDir && workTreesOf(dirs.gitDir, config).some((path) => path !== folder);
   const unusual = elsewhere || /\brefstorage\s*=|\bbare\s*=?\s*(true|yes|on|1|$)/im.test(config);
   return { ...dirs, toplevel: folder, config, unusual };

@@ -11,10 +11,10 @@ import type { WorktreeRecord } from "../record.ts";
 import type { Landed, LandingPlan } from "../workspace.ts";
 import { holderOf, type IndexLock, isHeldElsewhere, lockIndex, whoHolds } from "./index-lock.ts";
 import { copyOf, makeIndex, removeCopy } from "./new-index.ts";
-import { isAs, stateOf } from "./path-state.ts";
+import { matchesState, stateOf } from "./path-state.ts";
 import type { LandRequest } from "./request.ts";
 import { changedSince, put, removeNew, removeStaged, stage, type Staged } from "./stage.ts";
-import { asWritten, takeBack } from "./take-back.ts";
+import { pathsStillAsWritten, takeBack } from "./take-back.ts";
 
 /**
  * Carries out a landing plan. The new files are written first, elsewhere (`stage.ts`). Then, under git's own index
@@ -126,7 +126,7 @@ const underLock = async (
   if (await contains(git, present, plan)) return finish(request, present === plan.commit, lock);
   if (lock === undefined) {
     const reason = request.back ?? whoHolds(record.projectGitDir);
-    if (progress.wrote === undefined && (await asWritten(request, undefined)).length > 0)
+    if (progress.wrote === undefined && (await pathsStillAsWritten(request, undefined)).length > 0)
       throw new LandingUnfinished(reason);
     await removeStaged(request);
     return { ok: false, reason };
@@ -258,7 +258,8 @@ const finish = async (request: LandRequest, isAtCommit: boolean, lock: IndexLock
   for (const path of request.plan.paths) {
     await pace();
     removeLeftover(request.record.toplevel, path.path, request.taskID);
-    if (atCommit && !isAs(await stateOf(request.record.toplevel, path.path), path.after, path)) kept.push(path.path);
+    if (atCommit && !matchesState(await stateOf(request.record.toplevel, path.path), path.after, path))
+      kept.push(path.path);
   }
   await removeStaged(request);
   return { ok: true, kept };

@@ -66,7 +66,7 @@ export const holderOf = (gitDir: string): IndexHolder | undefined => {
 };
 
 /** This process took the lock, and has not released it. */
-export const isOurs = ({ process: by }: IndexHolder): boolean =>
+export const isHeldByThisProcess = ({ process: by }: IndexHolder): boolean =>
   by !== undefined && by.place === processPlace && by.pid === process.pid && isAlive(by);
 
 /** The process that took the lock is known to be gone; false also if that cannot be determined from here. */

@@ -4,7 +4,7 @@ import { landingFolderIn, type WorktreeFolder } from "../worktree/create.ts";
 import type { createWorktreeRecords, WorktreeRecord } from "../record.ts";
 import type { Workspaces } from "../workspace.ts";
 import { applyLanding } from "./apply.ts";
-import { hasDied, holderOf, isOurs, releaseIndex } from "./index-lock.ts";
+import { hasDied, holderOf, isHeldByThisProcess, releaseIndex } from "./index-lock.ts";
 import { indexStampOf } from "./new-index.ts";
 import { planLanding } from "./plan.ts";
 import type { OnStep } from "./request.ts";
@@ -77,7 +77,7 @@ export const createLandings = (options: {
       const holder = record && holderOf(record.projectGitDir);
       if (holder === undefined) return undefined;
       const isHere = records.of(holder.taskID) !== undefined;
-      return isHere || isOurs(holder) || hasDied(holder) ? holder.taskID : undefined;
+      return isHere || isHeldByThisProcess(holder) || hasDied(holder) ? holder.taskID : undefined;
     },
     async endLanding(taskID, plan, back, at) {
       const record = records.of(taskID);

@@ -26,7 +26,11 @@ export const stateOf = async (root: string, path: string): Promise<PathState> =>
 const isLink = (mode: string) => mode === "120000";
 
 /** Whether the file is as wanted. The executable bit counts only if nothing else changes: some file systems lose it. */
-export const isAs = (state: PathState, wanted: LandedPath["before"], { before, after }: LandedPath): boolean => {
+export const matchesState = (
+  state: PathState,
+  wanted: LandedPath["before"],
+  { before, after }: LandedPath,
+): boolean => {
   if (wanted === null || typeof state === "string") return wanted === null && state === "absent";
   const modeOnly = before?.sha256 === after?.sha256;
   const sameMode = modeOnly ? state.mode === wanted.mode : isLink(state.mode) === isLink(wanted.mode);
@@ -34,8 +38,8 @@ export const isAs = (state: PathState, wanted: LandedPath["before"], { before, a
 };
 
 /** The stamp to pass to `replaceFile` if the file is as wanted, else undefined. */
-export const stampIf = (state: PathState, wanted: LandedPath["before"], path: LandedPath): string | undefined =>
-  isAs(state, wanted, path) ? (typeof state === "string" ? "-" : state.stamp) : undefined;
+export const stampIfMatches = (state: PathState, wanted: LandedPath["before"], path: LandedPath): string | undefined =>
+  matchesState(state, wanted, path) ? (typeof state === "string" ? "-" : state.stamp) : undefined;
 
 /**
  * Whether the path is free to be written. false: something of the user's is in the way, a file where a folder must be

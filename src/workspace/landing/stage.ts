@@ -9,7 +9,7 @@ import { osPath } from "../file/path.ts";
 import { removeTree } from "../file/remove-tree.ts";
 import { moveIn, removeFile, removeLeftover, rightsAt, stampAt } from "../file/replace.ts";
 import { landedContent, type LandedFile } from "./content.ts";
-import { hasRoom, isAs, stampIf, stateOf, writeFile } from "./path-state.ts";
+import { hasRoom, matchesState, stampIfMatches, stateOf, writeFile } from "./path-state.ts";
 import type { LandRequest } from "./request.ts";
 
 /**
@@ -65,8 +65,8 @@ export const stage = async (request: LandRequest): Promise<Staged> => {
       await pace();
       removeLeftover(root, path.path, taskID);
       const state = await stateOf(root, path.path);
-      if (isAs(state, path.after, path)) continue;
-      const stamp = stampIf(state, path.before, path);
+      if (matchesState(state, path.after, path)) continue;
+      const stamp = stampIfMatches(state, path.before, path);
       if (stamp === undefined) staged.edited.push(path.path);
       else {
         const made = here && path.after !== null ? await writeNew(request, at, path, path.after) : undefined;
@@ -147,15 +147,15 @@ export const put = async (
     return (await hasRoom(root, path.path)) && (await moveIn(root, path.path, made.file, only))
       ? made.stamp
       : undefined;
-  const still = async () => stampIf(await stateOf(root, path.path), path.before, path);
+  const still = async () => stampIfMatches(await stateOf(root, path.path), path.before, path);
   if (!(await writeFile(request, path.path, path.after, still))) return undefined;
-  return stampIf(await stateOf(root, path.path), path.after, path);
+  return stampIfMatches(await stateOf(root, path.path), path.after, path);
 };
 
 /** Puts back the old file of a path. false: it was not kept, or the path does not have the stamp now. */
-export const putOld = async (request: LandRequest, path: LandedPath, stamp: string): Promise<boolean> => {
+export const restoreOldFile = async (request: LandRequest, path: LandedPath, stamp: string): Promise<boolean> => {
   const at = request.plan.paths.indexOf(path);
   const old = await inspectFile(folderOf(request), `${at}.old`);
-  if (old.kind !== "present" || !isAs(old.content, path.before, path)) return false;
+  if (old.kind !== "present" || !matchesState(old.content, path.before, path)) return false;
   return moveIn(request.record.toplevel, path.path, oldOf(request, at), { stamp });
 };

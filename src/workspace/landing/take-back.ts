@@ -5,10 +5,10 @@ import { removeFile, removeLeftover, syncFolders } from "../file/replace.ts";
 import { type Change, changesOf, type Side } from "../object/tree-change.ts";
 import type { Landed } from "../workspace.ts";
 import { convertedIDs, entriesOf } from "./index-entry.ts";
-import { isAs, stampIf, stateOf, writeFile } from "./path-state.ts";
+import { matchesState, stampIfMatches, stateOf, writeFile } from "./path-state.ts";
 import { removeCopy } from "./new-index.ts";
 import type { LandRequest } from "./request.ts";
-import { putOld, removeStaged } from "./stage.ts";
+import { restoreOldFile, removeStaged } from "./stage.ts";
 
 /**
  * Takes a landing back whose commit is not in the branch: every path that is still as the landing wrote it gets the
@@ -26,7 +26,7 @@ export const takeBack = async (
   const root = record.toplevel;
   const errors: unknown[] = [];
   const touched: string[] = [];
-  const own = await ownOf(request, await asWritten(request, wrote));
+  const own = await ownOf(request, await pathsStillAsWritten(request, wrote));
   for (const path of plan.paths.toReversed()) {
     step("put back");
     await pace();
@@ -34,12 +34,12 @@ export const takeBack = async (
       removeLeftover(root, path.path, taskID);
       const state = await stateOf(root, path.path);
       if (!isWritten(state, path, wrote) || own.has(path.path)) continue;
-      const stamp = stampIf(state, path.after, path);
+      const stamp = stampIfMatches(state, path.after, path);
       touched.push(path.path);
-      if (stamp === undefined || (path.before !== null && (await putOld(request, path, stamp)))) continue;
+      if (stamp === undefined || (path.before !== null && (await restoreOldFile(request, path, stamp)))) continue;
       if (path.before === null) await removeFile(root, path.path, record.prefix, { stamp });
       else {
-        const still = async () => stampIf(await stateOf(root, path.path), path.after, path);
+        const still = async () => stampIfMatches(await stateOf(root, path.path), path.after, path);
         await writeFile({ ...request, worktree: root }, path.path, path.before, still);
       }
     } catch (error) {
@@ -57,10 +57,11 @@ const isWritten = (
   state: Awaited<ReturnType<typeof stateOf>>,
   path: LandedPath,
   wrote: ReadonlySet<string> | undefined,
-): boolean => (wrote?.has(path.path) ?? true) && !isAs(state, path.before, path) && isAs(state, path.after, path);
+): boolean =>
+  (wrote?.has(path.path) ?? true) && !matchesState(state, path.before, path) && matchesState(state, path.after, path);
 
 /** The paths that are on disk as the landing wrote them. */
-export const asWritten = async (
+export const pathsStillAsWritten = async (
   { record, plan }: Pick<LandRequest, "record" | "plan">,
   wrote: ReadonlySet<string> | undefined,
 ): Promise<LandedPath[]> => {

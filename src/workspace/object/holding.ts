@@ -8,7 +8,7 @@ import type { Change } from "./tree-change.ts";
 const longestNamed = 64 * 1024 * 1024;
 
 /** The changed files that hold one of these texts, each with the name of the first text found. */
-export const filesHolding = async (
+export const filesContaining = async (
   git: Git,
   changes: readonly Change[],
   texts: Readonly<Record<string, string>>,

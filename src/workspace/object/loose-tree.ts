@@ -63,7 +63,7 @@ const entriesOf = async (body: Buffer, idBytes: number): Promise<{ trees: string
  * Throws GitError if the object is in the folder but not a tree, or if it stands for too many paths. An object that is
  * not in the folder counts as one path. false: `tree` itself is not in the folder.
  */
-export const expectMeasured = async (folder: string, tree: string): Promise<boolean> => {
+export const expectBoundedTree = async (folder: string, tree: string): Promise<boolean> => {
   const known = new Map<string, number>();
   const pathsOf = async (id: string, depth: number): Promise<number> => {
     const before = known.get(id);

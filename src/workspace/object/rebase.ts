@@ -38,7 +38,7 @@ export const mergeOnto = async (git: Git, commit: Commit, onto: string): Promise
  * The change that a commit makes since the newest ancestor that it shares with `base`. Throws GitError if there is
  * none.
  */
-export const changeBeside = async (git: Git, base: string, commit: string): Promise<Commit> => {
+export const changeSinceMergeBase = async (git: Git, base: string, commit: string): Promise<Commit> => {
   const found = await git.run(["merge-base", base, commit], { ok: [0, 1] });
   const parent = found.stdout.toString("latin1").trim().split("\n")[0] ?? "";
   if (parent === "") throw new GitError(`Expected commits of one history, got ${base} and ${commit}`, 1, "");

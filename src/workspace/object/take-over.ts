@@ -13,7 +13,7 @@ import type { Author } from "../git/hardened.ts";
 import { partsIn } from "../git/output.ts";
 import { GitDied, GitError, type GitOptions } from "../git/run.ts";
 import type { Commit } from "./commit.ts";
-import { expectMeasured } from "./loose-tree.ts";
+import { expectBoundedTree } from "./loose-tree.ts";
 
 /**
  * Takes a tree that a git in a sandbox made into the project's repository. Of what that git says, only a tree id and a
@@ -79,7 +79,7 @@ const takeInto = async (folder: string, request: TakeOverRequest, clear: () => P
   const env = { ...bounded.env, GIT_OBJECT_DIRECTORY: folder, GIT_ALTERNATE_OBJECT_DIRECTORIES: quoted };
   const within = { ...bounded, env };
   const packed = await unpack(request, within);
-  if (!(await expectMeasured(folder, tree))) await expectTree(git, tree, within);
+  if (!(await expectBoundedTree(folder, tree))) await expectTree(git, tree, within);
   const args = ["diff-tree", "-r", "-M", "-z", "--raw", "--numstat", base.tree, tree];
   const { rust, ...counted } = await judged((await git.run(args, within)).stdout);
   const tested = counted.tested === true || (await hasUnitTests(git, tree, rust, within));
@@ -176,7 +176,7 @@ const judged = async (bytes: Buffer): Promise<Judged> => {
           null,
           "",
         );
-      const own = paths.find(isOwn);
+      const own = paths.find(isServiceSetting);
       if (own !== undefined) throw new GitError(`Expected no change below .sortie, got one at "${own}"`, null, "");
       counts.files += 1;
       if (counts.files <= mostSorted) (after === "000000" ? gone : present).push(path);
@@ -203,7 +203,7 @@ const mostSorted = 5000;
  * Whether a path is below `.sortie`, which holds the service's settings for the project. Ignores case, as some file
  * systems do.
  */
-export const isOwn = (path: string): boolean => /(?:^|\/)\.sortie(?:\/|$)/i.test(path);
+export const isServiceSetting = (path: string): boolean => /(?:^|\/)\.sortie(?:\/|$)/i.test(path);
 
 /** Writes a commit object; returns its id. */
 const writeCommit = (

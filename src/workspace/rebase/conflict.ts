@@ -1,4 +1,4 @@
-import { throughClosed } from "../tree/closed.ts";
+import { retryWithOpenedFolders } from "../tree/closed.ts";
 import { diffArgs } from "../object/tree-change.ts";
 import { readFileState } from "../file/inspect.ts";
 import { overwriteFile } from "../file/replace.ts";
@@ -52,7 +52,7 @@ export const rebaseWithMarkers = async (
   const merged = await mergeOnto(objects, commit, taken.commit);
   const made = await commitOf(objects, merged.tree, taken.commit, message);
   await before(made);
-  await throughClosed(worktree, async () => {
+  await retryWithOpenedFolders(worktree, async () => {
     await git.run(["reset", "-q", "--hard", made], { timeoutMs: 10 * 60_000 });
     await git.run(["clean", "-q", "-d", "-f", "-f"]);
   });

@@ -1,8 +1,8 @@
 import { commitOf } from "../object/commit.ts";
 import { commitOfTree, treeWith } from "../object/graft.ts";
-import { changeBeside, mergeOnto } from "../object/rebase.ts";
+import { changeSinceMergeBase, mergeOnto } from "../object/rebase.ts";
 import { branchRefOf, setRef } from "../object/ref.ts";
-import { isOwn } from "../object/take-over.ts";
+import { isServiceSetting } from "../object/take-over.ts";
 import { changesOf } from "../object/tree-change.ts";
 import type { Workspaces } from "../workspace.ts";
 import { branchOf } from "../worktree/create.ts";
@@ -18,7 +18,7 @@ export const createMerges = (onto: Onto): Pick<Workspaces, "merge" | "withMerged
       const { taskID, record, git, objects } = place;
       const { baseCommit } = workspace.prepared;
       if (baseCommit === null) throw new Error("Expected a base to merge into, got none.");
-      const change = await changeBeside(objects, baseCommit, commit);
+      const change = await changeSinceMergeBase(objects, baseCommit, commit);
       const merged = await mergeOnto(objects, change, baseCommit);
       if (merged.conflicts.length === 0) {
         const made = await commitOfTree(objects, merged.tree, baseCommit, message);
@@ -35,8 +35,8 @@ export const createMerges = (onto: Onto): Pick<Workspaces, "merge" | "withMerged
     },
     async withMergedSettings(workspace, commit, merged, message) {
       const { objects } = placeOf(workspace);
-      const change = await changeBeside(objects, commit.parent, merged);
-      const theirs = (await changesOf(objects, change.parent, merged)).filter(({ path }) => isOwn(path));
+      const change = await changeSinceMergeBase(objects, commit.parent, merged);
+      const theirs = (await changesOf(objects, change.parent, merged)).filter(({ path }) => isServiceSetting(path));
       if (theirs.length === 0) return commit;
       const ours = new Set((await changesOf(objects, change.parent, commit.parent)).map(({ path }) => path));
       const grafts = theirs.filter(({ path }) => !ours.has(path));

@@ -5,7 +5,7 @@ import { crowdedIn, gather, suspectsIn } from "./compare.ts";
 import { createIndexes, type Indexes } from "./indexes.ts";
 import { type Look, nothing, outermost } from "./node.ts";
 import { createRestore, type Tampered } from "./restore.ts";
-import { bringBack, type HeldFolder, holdFolder } from "./root-folder.ts";
+import { restoreRootFolder, type HeldFolder, holdFolder } from "./root-folder.ts";
 import { statsOf } from "./seen.ts";
 import { lookAt } from "./watch.ts";
 
@@ -164,7 +164,7 @@ export const createTamperGuard = ({ commonDir, taskID, nested = [], writable }: 
   };
 
   const compare = async (shared: Watch): Promise<Tampered[]> => {
-    const replaced = writable === undefined ? bringBack(root, shared.held, putBack) : [];
+    const replaced = writable === undefined ? restoreRootFolder(root, shared.held, putBack) : [];
     // A missing repository is reported where it is needed.
     if (replaced === "gone") return [];
     const { looks, changes } = await suspects(shared);

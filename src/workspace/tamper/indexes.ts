@@ -4,7 +4,7 @@ import { asBuffer, type Job } from "../../thread.ts";
 import { readBounded } from "../file/bounded-read.ts";
 import { encodePath } from "../file/path.ts";
 import { gitlinksOf, type IndexEntry, indexEntries, sharedIndexOf } from "../git/index-file.ts";
-import { atOnce, indexAt, type IndexPlace, ofIndex } from "../git/index-reading.ts";
+import { atOnce, indexAt, type IndexPlace, readIndexWith } from "../git/index-reading.ts";
 import { statsOf } from "./seen.ts";
 
 /** Reads what the indexes of a repository link to, and again only when an index changes. */
@@ -103,9 +103,9 @@ export const entryReading: Job<IndexPlace & { wanted: Uint8Array }, Entry> = {
 
 /** An index that cannot be read counts as empty. */
 const linksIn = (place: IndexPlace): Promise<Links> =>
-  ofIndex(linkReading, place).catch(() => ({ links: [], shared: undefined }));
+  readIndexWith(linkReading, place).catch(() => ({ links: [], shared: undefined }));
 const entryIn = (place: IndexPlace & { wanted: Uint8Array }): Promise<Entry> =>
-  ofIndex(entryReading, place).catch(() => ({ there: false, entry: undefined }));
+  readIndexWith(entryReading, place).catch(() => ({ there: false, entry: undefined }));
 
 const blobID = (bytes: Buffer, idBytes: number): Buffer =>
   createHash(idBytes === 20 ? "sha1" : "sha256")

@@ -19,7 +19,7 @@ const ordersIn = (directory: string): string[] => {
  * The files of an agent that works in place, where nothing stands between what it writes and the user's next git
  * command: paths that git takes orders from can be read, but not changed.
  */
-export const withoutOrders = (files: Files): Files => {
+export const protectGitInputs = (files: Files): Files => {
   const orders = ordersIn(files.root);
   if (orders.length === 0) return files;
   const check = (path: string): void => {

@@ -36,7 +36,7 @@ const movedTo = (fd: number): string | undefined => {
  * Puts the folder back in its place if a command moved it, or put something else there. "gone": the folder was removed,
  * or its parent was moved or replaced.
  */
-export const bringBack = (
+export const restoreRootFolder = (
   root: string,
   held: HeldFolder | undefined,
   putBack: (found: Found) => Tampered,

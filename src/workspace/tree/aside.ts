@@ -1,7 +1,7 @@
 import type { TreeGit } from "./tree-git.ts";
 import { quotedPath } from "./git-dir.ts";
 import { packed, restored, sort, type WriteTreeRequest, type WrittenTree } from "./commit.ts";
-import { hiddenIn, showHidden } from "./hidden-flag.ts";
+import { hiddenIn, clearHiddenFlags } from "./hidden-flag.ts";
 import { statusOf } from "./status.ts";
 import { shellQuote } from "../../shell-quote.ts";
 import { join } from "node:path";
@@ -26,7 +26,7 @@ export const writeTreeAside = async (
   // A split index would share a part with the agent's.
   const copy = `mkdir ${shellQuote(objects)} && cp -p -- ${shellQuote(`${git.gitDir}/index`)} ${shellQuote(index.path)}`;
   await aside.script("cp of the index", copy);
-  await showHidden(aside, await hiddenIn(worktree, join(gitDir, "index"), base.commit.length / 2));
+  await clearHiddenFlags(aside, await hiddenIn(worktree, join(gitDir, "index"), base.commit.length / 2));
   const { changes } = await statusOf(aside, [], ["--no-ahead-behind"]);
   const { keep, unstage } = await sort(worktree, changes, { without, maxBytes, tidies: false });
   if (unstage.length > 0) await aside.run(["update-index", "-z", "--index-info"], { input: restored(unstage) });

@@ -2,7 +2,7 @@ import { openUpAll } from "../file/open-up.ts";
 import { GitError } from "../git/git.ts";
 
 /** Runs git over the files of a tree; if it may not change a folder, opens up all folders and runs it again. */
-export const throughClosed = async <T>(tree: string, work: () => Promise<T>): Promise<T> => {
+export const retryWithOpenedFolders = async <T>(tree: string, work: () => Promise<T>): Promise<T> => {
   try {
     return await work();
   } catch (error) {

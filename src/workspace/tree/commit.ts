@@ -10,12 +10,12 @@ import { removeTree } from "../file/remove-tree.ts";
 import type { Git } from "../git/git.ts";
 import { GitError } from "../git/run.ts";
 import type { Commit } from "../object/commit.ts";
-import { isOwn } from "../object/take-over.ts";
-import { hiddenIn, showHidden } from "./hidden-flag.ts";
+import { isServiceSetting } from "../object/take-over.ts";
+import { hiddenIn, clearHiddenFlags } from "./hidden-flag.ts";
 import { setHead } from "./git-dir.ts";
 import { type Change, isIn, fileAt, specialOf, statusOf } from "./status.ts";
 import type { TemporaryFile, TreeGit } from "./tree-git.ts";
-import { throughClosed } from "./closed.ts";
+import { retryWithOpenedFolders } from "./closed.ts";
 
 /** Writes the tree on disk as the tree of the Task's commit, and resets a tree to a commit. */
 
@@ -59,7 +59,7 @@ const unfinished = [
 export const writeTree = async (request: WriteTreeRequest): Promise<WrittenTree> => {
   const { git, worktree, gitDir, base, last } = request;
   for (const name of unfinished) await removeTree(join(gitDir, name));
-  await showHidden(git, await hiddenIn(worktree, join(gitDir, "index"), base.commit.length / 2));
+  await clearHiddenFlags(git, await hiddenIn(worktree, join(gitDir, "index"), base.commit.length / 2));
 
   let status = await statusOf(git);
   const ours = status.oid === last?.commit && last?.parent === base.commit;
@@ -176,7 +176,7 @@ export const sort = async (
       continue;
     }
     const name = change.path.slice(change.path.lastIndexOf("/") + 1);
-    const reason = isOwn(change.path)
+    const reason = isServiceSetting(change.path)
       ? "settings of the service, which no Task may change"
       : change.link
         ? change.headMode === "160000"
@@ -228,7 +228,7 @@ export const resetTo = async (git: Git, commit: string, without: readonly string
   if (oid === commit && changes.length === 0) return;
   // Forced twice, so that nested repositories are removed too.
   const except = without.flatMap((path) => ["-e", patternOf(path)]);
-  await throughClosed(git.root, async () => {
+  await retryWithOpenedFolders(git.root, async () => {
     await git.run(["reset", "-q", "--hard", commit], { timeoutMs: 10 * 60_000 });
     if (oid !== commit || changes.some((change) => change.untracked))
       await git.run(["clean", "-q", "-d", "-f", "-f", ...except]);

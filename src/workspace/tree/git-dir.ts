@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { copyBounded, most, statsAt, textAt } from "../file/bounded-read.ts";
 import { FileRefused } from "../file/folder.ts";
 import { someEntries } from "../../process/sandbox/some-entries.ts";
-import { isOwn } from "../git/answer.ts";
+import { isInsideFolder } from "../git/answer.ts";
 import { removeTree } from "../file/remove-tree.ts";
 import type { Author } from "../git/hardened.ts";
 import { plainConfig } from "../git/plain-config.ts";
@@ -39,7 +39,7 @@ export const makeGitDir = async ({ gitDir, commonDir, head, author }: TaskGitDir
   writeFileSync(join(gitDir, "config"), configOf(commonDir, head, author));
   // Agents can read the copies, and a link could lead to any file of this machine.
   for (const name of ["shallow", "info/exclude", "info/attributes"])
-    if (isOwn(commonDir, name))
+    if (isInsideFolder(commonDir, name))
       await ignoringRefused(() => copyBounded(join(commonDir, name), join(gitDir, name), most.config));
   await ignoringRefused(() => writeFileSync(join(gitDir, "packed-refs"), refsOf(commonDir)));
   writeFileSync(join(gitDir, "HEAD"), `${head}\n`);
@@ -103,7 +103,7 @@ const configOf = (commonDir: string, head: string, author: Author): string => {
 const refsOf = (commonDir: string): string => {
   const refs = new Map<string, string>();
   const packed = join(commonDir, "packed-refs");
-  const few = isOwn(commonDir, "packed-refs") && (statsAt(packed)?.size ?? 0) <= maxPackedBytes;
+  const few = isInsideFolder(commonDir, "packed-refs") && (statsAt(packed)?.size ?? 0) <= maxPackedBytes;
   for (const line of (few ? (textAt(packed, most.refs) ?? "") : "").split("\n")) {
     const [id = "", name] = line.split(" ");
     if (name !== undefined && isId.test(id)) refs.set(name, id);
@@ -123,7 +123,7 @@ const looseRefs = (commonDir: string, top: string, refs: Map<string, string>): v
   let left = maxNames;
   for (let at = 0; at < queue.length; at += 1) {
     const folder = queue[at] ?? top;
-    if (left <= 0 || !isOwn(commonDir, folder)) continue;
+    if (left <= 0 || !isInsideFolder(commonDir, folder)) continue;
     const { entries } = someEntries(join(commonDir, folder), left);
     left -= entries.length;
     for (const entry of entries) {

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { asBuffer, type Job, ThreadLimit } from "../../thread.ts";
 import type { Git } from "../git/git.ts";
 import { indexEntries } from "../git/index-file.ts";
-import { indexAt, type IndexPlace, ofIndex } from "../git/index-reading.ts";
+import { indexAt, type IndexPlace, readIndexWith } from "../git/index-reading.ts";
 import { GitError } from "../git/run.ts";
 
 /**
@@ -30,7 +30,7 @@ export const hiddenReading: Job<IndexPlace & { worktree: string }, Uint8Array> =
 /** The hidden paths, as from `hiddenReading`. Rejects with GitError if the index takes too long to read. */
 export const hiddenIn = async (worktree: string, path: string, idBytes: number): Promise<Buffer> => {
   try {
-    return asBuffer(await ofIndex(hiddenReading, { path, idBytes, worktree }));
+    return asBuffer(await readIndexWith(hiddenReading, { path, idBytes, worktree }));
   } catch (error) {
     if (!(error instanceof ThreadLimit)) throw error;
     throw new GitError(`Expected an index that can be read, got ${path}: ${error.message}`, 1, "");
@@ -38,7 +38,7 @@ export const hiddenIn = async (worktree: string, path: string, idBytes: number):
 };
 
 /** Clears the flags of such paths, so that what is on disk is what gets committed. */
-export const showHidden = async (git: Git, hidden: Buffer, env: Record<string, string> = {}) => {
+export const clearHiddenFlags = async (git: Git, hidden: Buffer, env: Record<string, string> = {}) => {
   if (hidden.length === 0) return;
   for (const mark of ["--no-assume-unchanged", "--no-skip-worktree"])
     await git.run(["-c", "core.splitIndex=false", "update-index", "-z", mark, "--stdin"], { input: hidden, env });

@@ -11,7 +11,7 @@ import { diffOfTree } from "../tree/diff.ts";
 import { generatedIn } from "../object/generated.ts";
 import { treeOnDisk } from "../tree/disk-tree.ts";
 import { createTreeGit, type TreeGit } from "../tree/tree-git.ts";
-import { besides, runInside } from "./inside.ts";
+import { readerSandboxOwner, runInside } from "./inside.ts";
 import { directoryMounts, scratchAt } from "./mount.ts";
 import type { Prepared, Project, Workspace } from "../workspace.ts";
 
@@ -106,7 +106,7 @@ const gitAt = ({ taskID, prepared, processes, scratch, git }: InPlaceRequest, fo
   const placeOf = (writes: boolean) => {
     mkdirSync(scratch, { recursive: true, mode: 0o700 });
     return {
-      taskID: besides(taskID),
+      taskID: readerSandboxOwner(taskID),
       root,
       place: directoryMounts({ directory: root, known: isKnown(prepared), scratch, writable: confined && writes }),
     };

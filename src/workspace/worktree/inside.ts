@@ -61,7 +61,7 @@ export type TreeGitRequest = {
  * The owner of sandboxes that callers other than the Task's run open. It differs from the Task's id, because the end of
  * a run closes the Task's own sandboxes, and others may be reading in theirs at that time.
  */
-export const besides = (taskID: string): string => `${taskID}~`;
+export const readerSandboxOwner = (taskID: string): string => `${taskID}~`;
 
 /** git over a tree of the service's, in the Task's sandbox. */
 export const treeGitOf = (request: TreeGitRequest): TreeGit => {
@@ -82,7 +82,7 @@ export const treeGitOf = (request: TreeGitRequest): TreeGit => {
         ? runInside(processes, { taskID, root: tree, place }, { ...command, own: true })
         : runInside(
             processes,
-            { taskID: besides(taskID), root: tree, place },
+            { taskID: readerSandboxOwner(taskID), root: tree, place },
             { ...command, apart, unheld: true, own: true },
           ),
     path,

@@ -14,7 +14,7 @@ export type Kept = { key: string; reason: string; since: string };
 const folderOf = (dataDir: string): string => join(dataDir, "kept");
 
 /** The records of all Tasks; none if the folder does not exist. */
-export const keptIn = (dataDir: string): Kept[] => {
+export const removalFailuresIn = (dataDir: string): Kept[] => {
   const folder = folderOf(dataDir);
   let names: string[];
   try {
@@ -34,9 +34,9 @@ export const keptIn = (dataDir: string): Kept[] => {
   });
 };
 
-export const createKept = (dataDir: string, log: Log) => {
+export const createRemovalFailures = (dataDir: string, log: Log) => {
   const folder = folderOf(dataDir);
-  const all = () => keptIn(dataDir);
+  const all = () => removalFailuresIn(dataDir);
   return {
     all,
     has: (key: string): boolean => all().some((one) => one.key === key),

@@ -31,7 +31,7 @@ import { programLine, runInside } from "./inside.ts";
 import { directoryMounts } from "./mount.ts";
 import { openFolder } from "../file/folder.ts";
 import { WorkspaceLost } from "../error.ts";
-import { withoutOrders } from "../tamper/order.ts";
+import { protectGitInputs } from "../tamper/order.ts";
 import type { Prepared, PrepareRequest, Project, Workspace } from "../workspace.ts";
 
 /**
@@ -40,7 +40,7 @@ import type { Prepared, PrepareRequest, Project, Workspace } from "../workspace.
  */
 
 /** The name of the sandbox for callers that are not the Task's run. */
-export const aside = "aside";
+export const readerSandboxName = "aside";
 
 /** A worktree with its record and git. */
 export type WorktreePlace = {
@@ -79,7 +79,8 @@ export const createWorktrees = (deps: {
     if (prepared.kind === "directory" || prepared.worktree === null || prepared.baseCommit === null)
       return works(taskID, prepared);
     let record = records.of(taskID);
-    if (record === undefined) throw new Error(`Expected the record of the worktree of ${taskID}, got none in ${home}.`);
+    if (record === undefined)
+      throw new WorkspaceLost(`Expected the record of the worktree of ${taskID}, got none in ${home}.`);
     expectRepository(record);
     const there = existsSync(prepared.worktree);
     // A reader needs no files of a Task whose worktree has been removed: it reads commits.
@@ -111,7 +112,7 @@ export const createWorktrees = (deps: {
       await processes.closeSandboxes(taskID);
       await provider.give(taskID, worktree, {
         project: gitOf(taskID, record),
-        tree: gitIn(taskID, record, { apart: aside }),
+        tree: gitIn(taskID, record, { apart: readerSandboxName }),
       });
     } catch (error) {
       log.warn({ taskID, error: messageOf(error) }, "the project's dependency folders could not be made available");
@@ -125,7 +126,7 @@ export const createWorktrees = (deps: {
     return inPlace(
       { prepared, processes, scratch: scratchOf(home, taskID), taskID, git: gitOptions },
       {
-        files: withoutOrders(createTreeFiles(root, isProtected)),
+        files: protectGitInputs(createTreeFiles(root, isProtected)),
         run: (command) => runInside(processes, inside, command),
         runProgram: (program, args, command) =>
           runInside(processes, inside, { ...command, own: true, run: programLine(processes, program, args) }),
@@ -169,7 +170,7 @@ export const createWorktrees = (deps: {
           toplevel: record.toplevel,
           given: dependencies,
         });
-    const where = reads ? { place: plain, apart: aside } : { place: mounted };
+    const where = reads ? { place: plain, apart: readerSandboxName } : { place: mounted };
     const git = gitIn(taskID, record, { ...where, root: prepared.root });
     const top = gitIn(taskID, record, where);
     const objects = objectsOf(taskID, record);

@@ -8,18 +8,18 @@ import { removeTree } from "../file/remove-tree.ts";
 import type { Git } from "../git/git.ts";
 import { idOf } from "../git/output.ts";
 import { baseRefOf, branchRefOf, branchTip, removeRefs, setRef } from "../object/ref.ts";
-import { isOwn } from "../object/take-over.ts";
+import { isServiceSetting } from "../object/take-over.ts";
 import type { createWorktreeRecords, WorktreeRecord } from "../record.ts";
-import { besides } from "./inside.ts";
+import { readerSandboxOwner } from "./inside.ts";
 import { scratchOf } from "./in-place.ts";
 import { forgetBorrowed } from "../tamper/borrowed.ts";
-import { hiddenIn, showHidden } from "../tree/hidden-flag.ts";
+import { hiddenIn, clearHiddenFlags } from "../tree/hidden-flag.ts";
 import { isIn, statusOf } from "../tree/status.ts";
 import { listIndexFiles } from "../tree/tracked-file.ts";
 import type { Retired } from "../workspace.ts";
 import { commitFiles, keptRefOf } from "./commit.ts";
 import { branchOf, type WorktreeFolder } from "./create.ts";
-import type { createKept } from "./left-behind.ts";
+import type { createRemovalFailures } from "./left-behind.ts";
 import { indexCopyOf, removeIndexCopy } from "./snapshot.ts";
 
 /**
@@ -62,7 +62,7 @@ export const createRetention = (deps: {
   removeCheckout: (taskID: string) => Promise<void>;
   processes: Pick<Processes, "closeSandboxes" | "homeOf">;
   limits: Pick<Limits, "taskDiskBytes">;
-  kept: ReturnType<typeof createKept>;
+  kept: ReturnType<typeof createRemovalFailures>;
   log: Log;
 }) => {
   const { home, folder, records, limits, kept, log } = deps;
@@ -106,7 +106,7 @@ export const createRetention = (deps: {
     const objects = objectsOf(taskID, record);
     const branch = branchOf(taskID);
     const without = record.given?.folders.map(({ path }) => path) ?? [];
-    await showHidden(git, await hiddenIn(worktree, join(record.gitDir, "index"), tip.length / 2));
+    await clearHiddenFlags(git, await hiddenIn(worktree, join(record.gitDir, "index"), tip.length / 2));
     const status = await statusOf(git);
     if (status.oid !== tip || status.changes.length > 0) {
       const base = { commit: tip, tree: await idOf(objects, `${tip}^{tree}`) };
@@ -114,7 +114,7 @@ export const createRetention = (deps: {
       const place = { git, objects, record, worktree, key: taskID, base, without, message, author: folder.author };
       await commitFiles({ ...place, maxBytes: limits.taskDiskBytes, branch: `${branch}.rest`, last: undefined });
       const left = (await statusOf(git)).changes.filter((change) => !without.some((path) => isIn(path, change)));
-      const names = left.filter(({ path }) => !isOwn(path)).map(({ path }) => path);
+      const names = left.filter(({ path }) => !isServiceSetting(path)).map(({ path }) => path);
       if (names.length > 0) return `these paths cannot be committed: ${names.slice(0, 5).join(", ")}`;
     }
     // git does not look into submodules here: their content might exist nowhere else.
@@ -255,7 +255,7 @@ export const createRetention = (deps: {
     async remove(taskID: string): Promise<void> {
       const record = records.of(taskID);
       await deps.processes.closeSandboxes(taskID);
-      await deps.processes.closeSandboxes(besides(taskID));
+      await deps.processes.closeSandboxes(readerSandboxOwner(taskID));
       await takeAway(taskID, record).catch(telling(taskID));
       await removeHomes(taskID).catch(telling(taskID));
       // If a ref could not be removed, the record and the mark stay, so that a later call finds both.

@@ -4,7 +4,7 @@ import { errorCode } from "../../error.ts";
 import { pace } from "../../pace.ts";
 import { isSecret } from "../../domain/permission/secret-path.ts";
 import type { Limits } from "../../protocol/limit.ts";
-import { hiddenIn, showHidden } from "../tree/hidden-flag.ts";
+import { hiddenIn, clearHiddenFlags } from "../tree/hidden-flag.ts";
 import { specialOf, statusOf } from "../tree/status.ts";
 import { idOf, splitNul } from "../git/output.ts";
 import { type Git, GitError } from "../git/git.ts";
@@ -140,7 +140,7 @@ const unhide = async ({ git, record, head, scratch }: SnapshotRequest): Promise<
   if (hidden.length === 0) return {};
   await copyIndex(record, scratch);
   const env = { GIT_INDEX_FILE: scratch };
-  await showHidden(git, hidden, env);
+  await clearHiddenFlags(git, hidden, env);
   return env;
 };
 

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { agentNotice } from "../../../src/domain/mission/wording.ts";
 import { nextStep } from "../../../src/domain/mission/next.ts";
 import type { DomainEvent } from "../../../src/domain/event.ts";
-import { planEditBar } from "../../../src/mission/tool/refusal.ts";
+import { planEditRefusal } from "../../../src/mission/tool/refusal.ts";
 import { dispatched, edited, missionLog, phase, replied, woken } from "../../harness/mission-log.ts";
 
 /** What a person's change of the plan does to its Mission: told once, a reason to wake, or a plan to be approved anew. */
@@ -89,11 +89,11 @@ test("a Mission that is done goes on, and is not merged or proposed as it was", 
 test("until its agent has read a change it may not act on the plan; then it may", () => {
   const log = planned(["plan"]);
   rests(log);
-  expect(planEditBar(log.state())).toBeUndefined();
+  expect(planEditRefusal(log.state())).toBeUndefined();
   log.add(edited(more));
-  expect(planEditBar(log.state())).toMatch(/^The user has changed the plan meanwhile\./);
+  expect(planEditRefusal(log.state())).toMatch(/^The user has changed the plan meanwhile\./);
   rests(log);
-  expect(planEditBar(log.state())).toBeUndefined();
+  expect(planEditRefusal(log.state())).toBeUndefined();
 });
 
 test("its agent reads the words of a phase, and no notice of what it wrote itself", () => {

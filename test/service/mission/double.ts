@@ -82,7 +82,7 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
     },
     retry: () => Promise.reject(new Error("not part of this double")),
     revert: () => Promise.reject(new Error("not part of this double")),
-    pause: () => undefined,
+    pauseReason: () => undefined,
     get: async (taskID) => find(taskID) as never,
     status: async (taskID) => find(taskID),
     board: async (taskID) => ({ task: find(taskID) }) as never,
@@ -101,14 +101,14 @@ export const createDouble = async (over: Partial<AppDeps> = {}) => {
     capture: async (directory, taskID, body, once) =>
       (find(taskID), write("capture", [directory, taskID, body, once], { artifactID: "art_x" })) as never,
     stop: () => {},
-    see: async () => {},
+    refreshPullRequest: async () => {},
     message: async (directory, taskID, body, once) =>
       (find(taskID), write("message", [directory, taskID, body, once], { taskID, messageID: "m" })) as never,
     cancel: async (directory, taskID, body, once) =>
       (find(taskID), write("cancel", [directory, taskID, body, once], { taskID, accepted: true })) as never,
     answer: async (directory, taskID, askID, body, once) =>
       (find(taskID), write("answer", [directory, taskID, askID, body, once], { taskID, askID })) as never,
-    pass: async () => {},
+    passAskToPerson: async () => {},
     interrupt: async (directory, taskID, sessionID, body, once) =>
       (find(taskID), write("interrupt", [directory, taskID, sessionID, body, once], { taskID, sessionID })) as never,
     update: async (directory, taskID, patch) => (

@@ -222,7 +222,7 @@ describe.runIf(canServe)("a clone's result as a pull request", { timeout: 60_000
     const { host, forge, service } = place;
     const { taskID } = await run(place);
     forge.merge(1);
-    await service.tasks?.see(taskID, AbortSignal.timeout(10_000));
+    await service.tasks?.refreshPullRequest(taskID, AbortSignal.timeout(10_000));
     expect(host.git("acme/app", "for-each-ref", "--format=%(refname:short)", "refs/heads")).toBe("main");
   });
 });

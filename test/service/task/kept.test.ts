@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { doctor } from "../../../src/cli/doctor/doctor.ts";
 import { createScreen } from "../../../src/cli/terminal/screen.ts";
-import { keptIn } from "../../../src/workspace/worktree/left-behind.ts";
+import { removalFailuresIn } from "../../../src/workspace/worktree/left-behind.ts";
 import { at, createTask, makeLab, post, send, settledTask, shell } from "../../harness/double/hostile-text.ts";
 import { makeProject, readText, until, writeFiles } from "../../harness/project.ts";
 import { startService } from "../../harness/service.ts";
@@ -50,7 +50,7 @@ test("a tree with files that Git does not hold is named, until they are gone; co
       ({ worktreeKept }) => worktreeKept !== undefined,
     );
     expect(detail["worktreeKept"]).toEqual({ reason, since: expect.any(String) as string });
-    expect(keptIn(dataDir)).toMatchObject([{ key: taskID, reason }]);
+    expect(removalFailuresIn(dataDir)).toMatchObject([{ key: taskID, reason }]);
     const findings: Parameters<NonNullable<Parameters<typeof doctor>[2]>>[0][] = [];
     await doctor({ port: Number(new URL(service.url).port), dataDir }, createScreen(process.stdout, true), (finding) =>
       findings.push(finding),
@@ -130,7 +130,7 @@ test("DELETE of a Task whose files cannot be removed: the Task goes, what stays 
       const removed = await send(service.url, at(`/task/${taskID}`, directory), { method: "DELETE" });
       expect(removed.status, JSON.stringify(removed.body)).toBe(200);
       expect((await send(service.url, at(`/task/${taskID}`, directory))).status).toBe(404);
-      const named = keptIn(dataDir).filter(({ key }) => key === taskID);
+      const named = removalFailuresIn(dataDir).filter(({ key }) => key === taskID);
       expect(named).toMatchObject([{ reason: expect.stringContaining("held") as string }]);
     } finally {
       for (const place of [held, held.replace(taskID, `${taskID}.gone`)]) spawnSync("umount", [place]);

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { clearTheWay } from "../../../src/task/workspace/landing.ts";
+import { endUnfinishedLanding } from "../../../src/task/workspace/landing.ts";
 
 /** Whose landing a Task ends that finds the project locked. */
 
-type Deps = Parameters<typeof clearTheWay>[0];
+type Deps = Parameters<typeof endUnfinishedLanding>[0];
 
 /** `log`: the Tasks of the log. `here`: those with files in this data folder. */
 const ends = async ({ log, here }: { log: string[]; here: string[] }): Promise<unknown[]> => {
@@ -20,7 +20,7 @@ const ends = async ({ log, here }: { log: string[]; here: string[] }): Promise<u
       endLanding: async (...given: unknown[]) => asked.push(given),
     },
   } as unknown as Deps;
-  await clearTheWay(deps, "task_own");
+  await endUnfinishedLanding(deps, "task_own");
   return asked;
 };
 

@@ -3,7 +3,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { Columns3, Rows3, Search, SlidersHorizontal } from "lucide-react";
 import { useEffect, useState } from "react";
 import { squadsOf } from "../api.ts";
-import { useLate } from "../component/text/time.tsx";
+import { useDebounced } from "../component/text/time.tsx";
 import type { HomeSearch } from "../search.ts";
 import { count } from "../format.ts";
 
@@ -45,7 +45,7 @@ export const FilterBar = ({
   const navigate = useNavigate({ from: "/" });
   const { data: catalog } = useQuery(squadsOf(search.project));
   const [text, setText] = useState(search.q ?? "");
-  const late = useLate(text, 250);
+  const late = useDebounced(text, 250);
   const set = (change: Partial<Record<keyof HomeSearch, unknown>>) =>
     void navigate({
       search: (now) =>

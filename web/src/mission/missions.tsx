@@ -8,7 +8,7 @@ import { useFollow } from "../live.ts";
 import { Empty, Failure, Waiting } from "../component/layout/empty.tsx";
 import { Screen } from "../component/layout/screen.tsx";
 import { StateMark } from "../component/text/state.tsx";
-import { Ago, useLate } from "../component/text/time.tsx";
+import { Ago, useDebounced } from "../component/text/time.tsx";
 import { useRows } from "../component/row-keys.ts";
 import { useNamedProject } from "../project.ts";
 import { count } from "../format.ts";
@@ -58,7 +58,7 @@ export const Missions = () => {
   const queries = useQueryClient();
   const [text, setText] = useState("");
   const [archived, setArchived] = useState(false);
-  const search = useLate(text.trim(), 250);
+  const search = useDebounced(text.trim(), 250);
   const { data, error, refetch, hasNextPage, fetchNextPage } = useInfiniteQuery({
     queryKey: ["missions", project ?? "", search, archived],
     enabled: project !== undefined,

@@ -4,7 +4,7 @@ import { memo, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { Frame } from "../../../src/protocol/event/frame.ts";
 import { Waiting } from "../component/layout/empty.tsx";
 import { useAnchor, useAnchorTo } from "../component/layout/anchor.ts";
-import { useLate } from "../component/text/time.tsx";
+import { useDebounced } from "../component/text/time.tsx";
 import { useKeys } from "../component/keyboard.ts";
 import { clock } from "../format.ts";
 import { wordsFor } from "./conversation/fold.ts";
@@ -44,7 +44,7 @@ const Row = memo(({ frame, open, onToggle }: { frame: Frame; open: boolean; onTo
 export const Events = ({ log }: { log: Log }) => {
   const every = log.frames();
   const [text, setText] = useState("");
-  const late = useLate(text.trim().toLowerCase(), 150);
+  const late = useDebounced(text.trim().toLowerCase(), 150);
   const frames = useMemo(
     () =>
       late === "" ? every : every.filter((frame) => `${frame.type} ${wordsFor(frame)}`.toLowerCase().includes(late)),

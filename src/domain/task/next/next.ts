@@ -13,7 +13,7 @@ import { nextOwnCheckStep } from "./own-check.ts";
 import { nextOutputStep } from "./output.ts";
 import { nextReviewStep } from "./review.ts";
 import type { StepPolicy, Step } from "./step.ts";
-import { isProposalDue, isProposalUnseen } from "../landing.ts";
+import { isProposalDue, isPullRequestStale } from "../landing.ts";
 import { gitTampered } from "../tampered.ts";
 
 /**
@@ -41,7 +41,7 @@ export const next = (state: TaskState, rules: StepPolicy): Step => {
   if (state.landed !== null)
     return isUnanswered(state) ? { kind: "renew" } : { kind: "settle", end: { lifecycleStatus: "completed" } };
 
-  if (isProposalUnseen(state)) return { kind: "see-request" };
+  if (isPullRequestStale(state)) return { kind: "see-request" };
 
   const baseline = state.checks
     .filter(isRun)

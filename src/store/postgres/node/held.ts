@@ -4,7 +4,7 @@ import type { Client, ClientBase, ClientConfig } from "pg";
 import { messageOf, StartError } from "../../../error.ts";
 import type { Log } from "../../../log.ts";
 import { type Bounds, openClient, shareOf } from "../connection.ts";
-import { notStarted } from "./not-started.ts";
+import { startErrorOf } from "./not-started.ts";
 
 /**
  * A lock of the database that a service holds for its whole life, on a connection of its own, so that the lock ends
@@ -127,7 +127,7 @@ const begin = async (config: ClientConfig, take: Options["take"]): Promise<Clien
     return client;
   } catch (error) {
     await client?.end().catch(() => {});
-    throw notStarted(error);
+    throw startErrorOf(error);
   }
 };
 
@@ -166,7 +166,7 @@ export type Holder = { instance: string; host: string; process: number; folder: 
 export const holderOf = (instance: string, dataDir: string) => [instance, hostname(), process.pid, dataDir] as const;
 
 /** For a message: the holder that the row names; "": there is no row. */
-export const whoIs = (row: Holder | undefined): string =>
+export const describeHolder = (row: Holder | undefined): string =>
   row === undefined
     ? ""
     : `: process ${row.process} on ${row.host} with the data folder ${row.folder}, last heard of ${Math.round(row.silent / 1000)} s ago`;

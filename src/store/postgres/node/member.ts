@@ -19,7 +19,7 @@ import {
   type LockKey,
   numbersOf,
   tryLock,
-  whoIs,
+  describeHolder,
 } from "./held.ts";
 import { lastOwner, soleKey } from "./owner.ts";
 import { adopt, hasUnadopted, prepareNodes, rename } from "./placement.ts";
@@ -315,5 +315,5 @@ const inherit = async (client: Client, config: ClientConfig, { name, instance, d
 const refused = (name: string, row: Row | undefined): StartError =>
   new StartError(
     75,
-    `Another node of this database has the name ${name}${whoIs(row)}. Stop it, or give this one another name (SERVICE_NODE).`,
+    `Another node of this database has the name ${name}${describeHolder(row)}. Stop it, or give this one another name (SERVICE_NODE).`,
   );

@@ -11,7 +11,7 @@ import { leastConnections as least, mostConnections as most } from "../connectio
 const own = 2;
 const remedy = "raise max_connections, or the limit of the user or the database, or stop what uses them";
 
-export const notStarted = (error: unknown): StartError =>
+export const startErrorOf = (error: unknown): StartError =>
   error instanceof StartError
     ? error
     : new StartError(69, `PostgreSQL could not be used: ${messageOf(error)}. ${remedyOf(error)}`);

@@ -13,7 +13,7 @@ import {
   holdLock,
   type LockKey,
   tryLock,
-  whoIs,
+  describeHolder,
 } from "./held.ts";
 
 /** One live service per database, if it is to have the database alone (`SERVICE_ENGINE=local`). */
@@ -104,5 +104,5 @@ const refused = (row: Row | undefined): StartError =>
     75,
     row === undefined
       ? "Other services share this database, and SERVICE_ENGINE=local is for its only one. Stop them, or unset SERVICE_ENGINE."
-      : `Another service uses this database${whoIs(row)}. Stop it, or start this one with that data folder, or with another database (SERVICE_DATABASE_URL).`,
+      : `Another service uses this database${describeHolder(row)}. Stop it, or start this one with that data folder, or with another database (SERVICE_DATABASE_URL).`,
   );

@@ -109,7 +109,7 @@ const begins = sql<SqlBool>`(coalesce(nodes.about::json ->> 'role', 'all') <> 'a
 const isFree = sql<SqlBool>`(placements.node = ${nobody} or placements.movable and not exists (
   select 1 from nodes where nodes.name = placements.node and nodes.seen >= ${clock} - ${lostMs} and ${begins}))`;
 
-/** Whether a node has what a stream asks for; `lacking` gives the reasons in words. */
+/** Whether a node has what a stream asks for; `unmetTerms` gives the reasons in words. */
 const fits = ({ configuration, tier, browser, hasSpace }: Offer): RawBuilder<SqlBool> => sql<SqlBool>`(
   ${hasSpace}::boolean and coalesce(placements.configuration = ${configuration && textOf(configuration)}::text, true)
     and coalesce(placements.tier >= ${tier}::integer, true)
@@ -147,7 +147,7 @@ export type Placing = {
  * The streams that the events begin. A Task that makes a squad is not movable: it needs the files beside which the
  * squad will be installed.
  */
-export const madeIn = (events: readonly Recorded[]): Placing["made"] =>
+export const streamsBegunIn = (events: readonly Recorded[]): Placing["made"] =>
   events.flatMap(({ type, stream, data }) => {
     if (type !== "task.created" && type !== "mission.created") return [];
     const { directory: path, repository, node } = data;

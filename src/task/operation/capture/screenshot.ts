@@ -1,4 +1,4 @@
-import { browserBeside } from "../../../check/browser/find.ts";
+import { browserForImage } from "../../../check/browser/find.ts";
 import type { Visit } from "../../../check/browser/visit.ts";
 import { isActive, type TaskState } from "../../../domain/state/task.ts";
 import { tamperedText } from "../../../domain/task/tampered.ts";
@@ -66,7 +66,7 @@ export const createCaptures = (
       if (error instanceof EnvironmentLost) throw unavailable(error.message.replace(/\.$/, ""));
       throw error;
     });
-    const beside = browserBeside(browser(), given?.environment.image).why;
+    const beside = browserForImage(browser(), given?.environment.image).why;
     if (beside !== undefined) throw unavailable(beside);
     const until = {
       signal: stop,
@@ -187,8 +187,12 @@ const serverOf = ({ checks }: TaskState): Visit | undefined => {
   return { start, cwd, env, url, viewport: usual };
 };
 
-/** The Task ended with changes that are not committed, so the files could not be restored after a capture. */
-const isUncommitted = ({ workspace, touched }: TaskState): boolean => workspace?.kind === "worktree" && touched;
+/**
+ * The files could not be restored after a capture: the Task ended with changes that are not committed, or ended at a
+ * node that had taken it over and does not have its files yet.
+ */
+const isUncommitted = ({ workspace, touched, moved }: TaskState): boolean =>
+  workspace?.kind === "worktree" && (touched || moved !== null);
 
 const refused = (files: readonly Tampered[]): ServiceError =>
   new ServiceError(

@@ -1,7 +1,7 @@
 import { type AgentSpec, isReviewer, type ModelRef, type SquadRef } from "../../../domain/agent.ts";
 import { ServiceError } from "../../../error.ts";
 import type { TaskCreate } from "../../../protocol/task/request.ts";
-import { orFetched } from "../../../repository/fetched.ts";
+import { retryAfterFetch } from "../../../repository/fetched.ts";
 import type { MissionDispatch, TasksDeps } from "../../tasks.ts";
 import { invalidField } from "../check-spec.ts";
 import type { TaskPlace } from "./place.ts";
@@ -19,7 +19,7 @@ export const chooseExecutor = async (
   const wanted = body.promptProfile ?? defaults.squad;
   const squad =
     origin?.catalog === undefined
-      ? await orFetched(repositories, kept, () =>
+      ? await retryAfterFetch(repositories, kept, () =>
           squads.pin(wanted, project.elsewhere === undefined ? project.directory : undefined),
         )
       : await squads.pin(wanted, origin.catalog);
@@ -32,7 +32,7 @@ export const chooseExecutor = async (
       `Expected a squad for ${body.productPillar}, got ${squad.id}, which is for ${pillars.join(" and ")}.`,
     );
   const model = modelFor(orchestrator, body.model, origin?.model, resolveModel);
-  if (orchestrator.runtime !== undefined) expectNothingOfAModel(body);
+  if (orchestrator.runtime !== undefined) refuseModelFields(body);
   const judged = (body.checks ?? []).findIndex((check) => typeof check === "object" && check.kind === "review");
   if (judged >= 0 && !agents.some(isReviewer))
     throw invalidField(
@@ -43,7 +43,7 @@ export const chooseExecutor = async (
 };
 
 /** Refuses fields that only make sense for a configured model: an external agent brings its own model and tools. */
-const expectNothingOfAModel = ({ effort, outputSchema }: TaskCreate): void => {
+const refuseModelFields = ({ effort, outputSchema }: TaskCreate): void => {
   if (effort !== undefined)
     throw invalidField(
       "effort",

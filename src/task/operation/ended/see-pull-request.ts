@@ -14,7 +14,10 @@ import type { Change } from "../commit-change.ts";
  * than open. Once the pull request is merged, its branch is removed, if it is still as the service pushed it.
  */
 export const createSeeRequest =
-  ({ repositories, store, log }: Pick<TasksDeps, "repositories" | "store" | "log">, { change }: Change): Tasks["see"] =>
+  (
+    { repositories, store, log }: Pick<TasksDeps, "repositories" | "store" | "log">,
+    { change }: Change,
+  ): Tasks["refreshPullRequest"] =>
   async (taskID, signal) => {
     const state = await store.state(taskID);
     const place = state && placeOfTask(repositories, state);
@@ -54,7 +57,7 @@ export const createRequestSweep = ({
   workspaces,
   log,
   now,
-}: Pick<TasksDeps, "store" | "workspaces" | "now"> & { tasks: Pick<Tasks, "see">; log: Log }) => {
+}: Pick<TasksDeps, "store" | "workspaces" | "now"> & { tasks: Pick<Tasks, "refreshPullRequest">; log: Log }) => {
   /** undefined: the directory is no longer a project. */
   const projectOf = async ({ directory, repository }: Project): Promise<string | undefined> =>
     repository === null
@@ -74,7 +77,7 @@ export const createRequestSweep = ({
         signal.throwIfAborted();
         if (landing !== "pull-request" || at < since) continue;
         // Rejects, for example, for a repository that the operator no longer lists.
-        await tasks.see(taskID, signal).catch((error: unknown) => {
+        await tasks.refreshPullRequest(taskID, signal).catch((error: unknown) => {
           signal.throwIfAborted();
           log.warn({ taskID, error: messageOf(error) }, "the state of a pull request could not be read");
         });

@@ -8,7 +8,7 @@ import { awaitLanding } from "../approve.ts";
 import { settle } from "../settle.ts";
 import { baseOf } from "../../workspace/repository.ts";
 import { messageFor } from "../../workspace/commit.ts";
-import { clearTheWay, keepPaths, landedEvent, planOf, patiently } from "../../workspace/landing.ts";
+import { endUnfinishedLanding, keepPaths, landedEvent, planOf, patiently } from "../../workspace/landing.ts";
 import { retitled } from "../../workspace/describe.ts";
 import { namedPaths } from "../../../domain/task/commit-text.ts";
 import { cherryPickCommand, takeBranchCommand } from "./branch-command.ts";
@@ -21,13 +21,13 @@ import { cherryPickCommand, takeBranchCommand } from "./branch-command.ts";
 export const land = async (run: Run, retries: boolean): Promise<void> => {
   const workspace = await run.workspace();
   await run.landingTurn();
-  await patiently(run, () => clearTheWay(run, run.stream));
+  await patiently(run, () => endUnfinishedLanding(run, run.stream));
   const { landingStarted, tree, workspace: prepared, conflicts } = run.state();
-  if (landingStarted !== null) return roll(run, workspace, await planOf(run.store, landingStarted));
+  if (landingStarted !== null) return completeLanding(run, workspace, await planOf(run.store, landingStarted));
   if (tree === null || prepared?.baseCommit == null) throw new Error("Expected a committed tree to land.");
 
   const unresolved = await run.workspaces.unresolved(workspace, conflicts);
-  if (unresolved.length > 0) return meet(run, workspace, retries, { kind: "unresolved", paths: unresolved });
+  if (unresolved.length > 0) return handleConflict(run, workspace, retries, { kind: "unresolved", paths: unresolved });
   if (hasSnapshot(run.state())) return rebase(run, workspace, tree, retries);
   if (await awaitLanding(run, workspace)) return;
 
@@ -48,7 +48,7 @@ export const land = async (run: Run, retries: boolean): Promise<void> => {
   const { commit, tree: treeID, from, ref, alone } = plan;
   const data = { commit, tree: treeID, from, ref, paths, ...(alone === undefined ? {} : { alone }) };
   const started = await run.record([{ type: "landing.started", data }], { decidedAt: run.state().version });
-  if (started) await roll(run, workspace, plan);
+  if (started) await completeLanding(run, workspace, plan);
 };
 
 /** A merge lands as a commit that has the merged branch as its second parent. */
@@ -58,7 +58,7 @@ const sealed = async (run: Run, workspace: Workspace, tree: Commit): Promise<Com
   return run.workspaces.sealMerge(workspace, tree, mergeOf.commit, await messageFor(run));
 };
 
-const roll = async (run: Run, workspace: Workspace, plan: LandingPlan): Promise<void> => {
+const completeLanding = async (run: Run, workspace: Workspace, plan: LandingPlan): Promise<void> => {
   const landed = await patiently(run, () => run.workspaces.land(workspace, plan, run.signal));
   if (landed.ok) {
     await run.record([...(await retitled(run)), landedEvent(run.state(), plan, landed.kept)]);
@@ -84,7 +84,7 @@ export const rebase = async (run: Run, workspace: Workspace, tree: Commit, retri
   const { branch } = workspace.prepared;
   switch (rebased.reason) {
     case "conflict":
-      return meet(run, workspace, retries, { kind: "moved", paths: rebased.paths });
+      return handleConflict(run, workspace, retries, { kind: "moved", paths: rebased.paths });
     case "entangled":
       return fail(run, {
         code: "landing_entangled",
@@ -123,7 +123,7 @@ const refused = async (
     case "moved":
       return rebase(run, workspace, tree, retries);
     case "dirty":
-      return meet(run, workspace, retries, { kind: "edited", paths: refusal.paths });
+      return handleConflict(run, workspace, retries, { kind: "edited", paths: refusal.paths });
     case "detached":
     case "gone":
       return fail(run, {
@@ -136,7 +136,12 @@ const refused = async (
 };
 
 /** Reports a conflict to the agent, or fails the Task with the commands with which a person can take its work. */
-export const meet = async (run: Run, workspace: Workspace, retries: boolean, conflict: Conflict): Promise<void> => {
+export const handleConflict = async (
+  run: Run,
+  workspace: Workspace,
+  retries: boolean,
+  conflict: Conflict,
+): Promise<void> => {
   const { branch, targetRef } = workspace.prepared;
   const most = run.limits.landingRounds;
   if (!retries || run.state().landingRound >= most) {

@@ -1,14 +1,14 @@
 import { messageOf } from "../../../error.ts";
 import { contrastWords } from "../../../domain/contrast/wording.ts";
 import { checksOf } from "../../../domain/evidence/check.ts";
-import { branchName, landedAs } from "../../../domain/task/landing.ts";
+import { branchName, publishedCommit } from "../../../domain/task/landing.ts";
 import { pullRequestBody } from "../../../domain/task/pull-request.ts";
 import { ForgeRefused, RepositoryAway } from "../../../repository/repository.ts";
 import { loadText } from "../../../store/blob/text.ts";
 import type { Run } from "../../run.ts";
 import { messageFor } from "../../workspace/commit.ts";
 import { repositoryPlace } from "../../repository-place.ts";
-import { throughAbsence } from "../../workspace/repository.ts";
+import { retryWhileRemoteAway } from "../../workspace/repository.ts";
 import { reportOf } from "../settle.ts";
 import { fail } from "./land.ts";
 
@@ -21,7 +21,7 @@ export const openRequest = async (run: Run): Promise<void> => {
   const { landed, taskID, contrast, tree, pullRequest } = run.state();
   if (landed === null) throw new Error("Expected a pushed branch to open a pull request of.");
   const { ref } = landed;
-  const commit = landedAs(landed);
+  const commit = publishedCommit(landed);
   const title = (await messageFor(run)).split("\n")[0] ?? taskID;
   const body = pullRequestBody({
     taskID,
@@ -33,7 +33,7 @@ export const openRequest = async (run: Run): Promise<void> => {
   try {
     const ended = pullRequest === null || pullRequest.state === "open" ? null : pullRequest.number;
     const proposal = { ref, commit, ended, fresh: pullRequest?.state !== "open", title, body };
-    const opened = await throughAbsence(run, () => run.repositories.propose(place, proposal, run.signal));
+    const opened = await retryWhileRemoteAway(run, () => run.repositories.propose(place, proposal, run.signal));
     await run.record([{ type: "landing.proposed", data: { ...opened, commit } }]);
   } catch (error) {
     if (!(error instanceof ForgeRefused || error instanceof RepositoryAway)) throw error;
@@ -63,7 +63,9 @@ export const seeRequest = async (run: Run): Promise<void> => {
     run.log.warn({ task: run.stream, url, error: messageOf(error) }, "the state of a pull request could not be read");
     return undefined;
   };
-  const found = await throughAbsence(run, () => run.repositories.proposed(place, number, run.signal)).catch(silent);
+  const found = await retryWhileRemoteAway(run, () => run.repositories.proposed(place, number, run.signal)).catch(
+    silent,
+  );
   if (found?.state === "merged") await run.repositories.removeBranch(place, pushed, run.signal).catch(silent);
   await run.record([{ type: "landing.proposed", data: { ...(found ?? known), commit } }]);
   if (found?.state === "merged") run.forgetWorkspace();

@@ -1,4 +1,4 @@
-import { branchName, landedAs } from "../../../domain/task/landing.ts";
+import { branchName, publishedCommit } from "../../../domain/task/landing.ts";
 import { messageOf } from "../../../error.ts";
 import type { EventData } from "../../../protocol/event/event.ts";
 import { RepositoryAway, type RepositoryPlace } from "../../../repository/repository.ts";
@@ -8,10 +8,10 @@ import type { Run } from "../../run.ts";
 import { landedEvent } from "../../workspace/landing.ts";
 import { keepCheckpoint } from "../../checkpoint.ts";
 import { repositoryPlace } from "../../repository-place.ts";
-import { throughAbsence } from "../../workspace/repository.ts";
+import { retryWhileRemoteAway } from "../../workspace/repository.ts";
 import { namedPaths } from "../../../domain/task/commit-text.ts";
 import { awaitLanding } from "../approve.ts";
-import { fail, meet, rebase } from "./land.ts";
+import { fail, handleConflict, rebase } from "./land.ts";
 
 /**
  * Lands the checked tree in a repository: moves the target branch to the commit, if the branch is still where the work
@@ -26,10 +26,10 @@ export const push = async (run: Run, retries: boolean): Promise<void> => {
   if (landingStarted !== null) return roll(run, workspace, place, landingStarted);
   if (tree === null || prepared?.baseCommit == null) throw new Error("Expected a committed tree to push.");
   const unresolved = await run.workspaces.unresolved(workspace, conflicts);
-  if (unresolved.length > 0) return meet(run, workspace, retries, { kind: "unresolved", paths: unresolved });
+  if (unresolved.length > 0) return handleConflict(run, workspace, retries, { kind: "unresolved", paths: unresolved });
   if (await awaitLanding(run, workspace)) return;
 
-  const target = await throughAbsence(run, async () => {
+  const target = await retryWhileRemoteAway(run, async () => {
     if (prepared.targetRef === null) {
       const { remote, project: commonDir } = run.state();
       const { commit } = tree;
@@ -70,15 +70,15 @@ const roll = async (
   started: EventData["landing.started"],
 ): Promise<void> => {
   const { commit, tree, ref } = started;
-  const change = { commit: landedAs(started), ref };
+  const change = { commit: publishedCommit(started), ref };
   const from = /^0+$/.test(started.from) ? null : started.from;
   if (!(await run.repositories.has(place, change.commit))) return withoutCommit(run, place, started);
-  const done = await throughAbsence(run, () => run.repositories.push(place, { ...change, from }, run.signal)).catch(
-    (error: unknown) => {
-      // Whether the push got through is not known, so the Task can neither fail nor complete.
-      throw error instanceof RepositoryAway ? new LandingUnfinished(error) : error;
-    },
-  );
+  const done = await retryWhileRemoteAway(run, () =>
+    run.repositories.push(place, { ...change, from }, run.signal),
+  ).catch((error: unknown) => {
+    // Whether the push got through is not known, so the Task can neither fail nor complete.
+    throw error instanceof RepositoryAway ? new LandingUnfinished(error) : error;
+  });
   if (done.ok) {
     await run.record([landedEvent(run.state(), { commit, tree, from: started.from, ref, paths: [] }, [])]);
     return;
@@ -112,10 +112,12 @@ const withoutCommit = async (
   started: EventData["landing.started"],
 ): Promise<void> => {
   const { commit, tree, ref, from } = started;
-  const head = await throughAbsence(run, () => run.repositories.ask(place, ref, run.signal)).catch((error: unknown) => {
-    throw error instanceof RepositoryAway ? new LandingUnfinished(error) : error;
-  });
-  if (head === landedAs(started)) {
+  const head = await retryWhileRemoteAway(run, () => run.repositories.ask(place, ref, run.signal)).catch(
+    (error: unknown) => {
+      throw error instanceof RepositoryAway ? new LandingUnfinished(error) : error;
+    },
+  );
+  if (head === publishedCommit(started)) {
     await run.record([landedEvent(run.state(), { commit, tree, from, ref, paths: [] }, [])]);
     return;
   }

@@ -50,7 +50,7 @@ export const Ago = ({ at }: { at: string | number }) => {
 };
 
 /** The value as it was when it last stayed unchanged for `ms` milliseconds. */
-export const useLate = <T,>(value: T, ms: number): T => {
+export const useDebounced = <T,>(value: T, ms: number): T => {
   const [late, setLate] = useState(value);
   useEffect(() => {
     const due = setTimeout(() => setLate(value), ms);

@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef, useState } from "react";
 import type { Topology } from "../../../../src/protocol/task/status.ts";
 import { Waiting } from "../../component/layout/empty.tsx";
 import { useAnchor, useAnchorTo } from "../../component/layout/anchor.ts";
-import { useLate } from "../../component/text/time.tsx";
+import { useDebounced } from "../../component/text/time.tsx";
 import { useKeys } from "../../component/keyboard.ts";
 import { headOf, type Item, isError } from "./fold.ts";
 import { Row, SayingRow } from "./row.tsx";
@@ -84,7 +84,7 @@ export const Conversation = ({
   /** Ids of turns and calls whose folding differs from the others'. */
   const [opened, setOpened] = useState<ReadonlySet<string>>(new Set());
   const [text, setText] = useState("");
-  const late = useLate(text.trim().toLowerCase(), 150);
+  const late = useDebounced(text.trim().toLowerCase(), 150);
   const [at, setAt] = useState(-1);
   const scroller = useRef<HTMLDivElement>(null);
   const field = useRef<HTMLInputElement>(null);
