@@ -64,16 +64,16 @@ const orders: Record<string, string> = {
   repository:
     "words repository fetched address mirror-folder credential forge token remote-git exchange fill mirror unused service sweep",
   "repository/forge": "forge call octokit app place propose github gitlab gitea open",
-  task: "environment tasks run saved-request clone-remote wake-mission tell-mission unreported-end budget-reservation directory usual-duration repository-place checkpoint query workspace operation service session step worker",
+  task: "environment tasks run saved-request clone-remote wake-mission tell-mission unreported-end budget-reservation directory-queue usual-duration repository-place checkpoint query workspace operation service session step worker",
   archive: "archive entry zip text blob artifact execution-flow log project untracked task mission service",
   mission:
-    "missions run plan repository branch head own-task merge verify verdict whole-checks delivery wake service tool worker",
+    "missions run plan repository branch head service-task merge verify verdict whole-checks delivery wake service tool worker",
   webhook: "target signature message attempt retry follower sender service",
-  forge: "event shape signature github gitlab gitea read settings reply intake listen",
+  forge: "event github-shape signature github gitlab gitea read settings reply intake listen",
   http: "response guard request stream handler page mcp peer router openapi metrics app listen",
   config: "bucket environment file program edit config caller",
   service:
-    "machine trust request-words secret vault thread forge config-check health model-key project node engine compose service",
+    "machine trust grant-words secret vault thread forge config-check health model-key project node engine compose service",
   cli: "terminal flag connection target resolve-id context verify task mission webhook squad-folder squad node model heap systemd trust serve demo doctor completion main",
   "web/src":
     "place api format settings search title live component project model home shell task mission squad webhook service router main",

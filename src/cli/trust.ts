@@ -2,7 +2,7 @@ import { createInterface } from "node:readline/promises";
 import { resolve } from "node:path";
 import { type Flags, loadConfig } from "../config/config.ts";
 import { ServiceError } from "../error.ts";
-import { wordsOf } from "../service/request-words.ts";
+import { wordsOf } from "../service/grant-words.ts";
 import { configuredFor } from "../service/vault.ts";
 import { type ProjectRequest, requestsOf, setGrant } from "../service/trust.ts";
 import { projectFile } from "../tool/mcp/project-file.ts";

@@ -1,6 +1,18 @@
 import { z } from "zod";
 import { nothing, type Read } from "./event.ts";
-import { closed, comment, endedOf, issue, issueOf, pull, remarkOf, repository, time, user, words } from "./shape.ts";
+import {
+  closed,
+  comment,
+  endedOf,
+  issue,
+  issueOf,
+  pull,
+  remarkOf,
+  repository,
+  time,
+  user,
+  words,
+} from "./github-shape.ts";
 
 /** Reads events of GitHub, by the name in `X-GitHub-Event`. */
 

@@ -14,7 +14,7 @@ import { MissionMovedOn } from "../task/tasks.ts";
 import type { Workspaces } from "../workspace/workspace.ts";
 import { refOf } from "./branch.ts";
 import type { Missions } from "./missions.ts";
-import { serviceTask } from "./own-task.ts";
+import { serviceTask } from "./service-task.ts";
 import type { MissionDeps, MissionRun } from "./run.ts";
 
 /**

@@ -10,7 +10,7 @@ import type { TaskSummary } from "../protocol/task/status.ts";
 import { idempotencyRecord, replay } from "../task/operation/idempotency.ts";
 import { reachCommits } from "../task/query/elsewhere.ts";
 import { withQueuePlaces } from "../task/query/queue-place.ts";
-import { soFarOf, withSoFar } from "../task/query/so-far.ts";
+import { soFarOf, withSoFar } from "../task/query/progress.ts";
 import { messagesIn } from "../task/query/message.ts";
 import type { Accepted, IdempotencyKey } from "../task/tasks.ts";
 import { unheardMinutes } from "../task/unreported-end.ts";

@@ -13,7 +13,7 @@ import { type MissionDispatch, MissionMovedOn } from "../task/tasks.ts";
 import { counted, markForeign, truncateMiddle } from "../tool/result.ts";
 import { NoFiles } from "../tool/tool.ts";
 import { readyLocalBranch } from "./branch.ts";
-import { serviceTask } from "./own-task.ts";
+import { serviceTask } from "./service-task.ts";
 import { readyRemoteBranch } from "./repository.ts";
 import type { MissionRun } from "./run.ts";
 

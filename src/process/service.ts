@@ -5,7 +5,7 @@ import { messageOf } from "../error.ts";
 import type { Log } from "../log.ts";
 import { isFull } from "../store/disk/full.ts";
 import { startInteractive } from "./command/interactive.ts";
-import { exportsOf, createLifeline, lineScript } from "./command/line.ts";
+import { exportsOf, createLifeline, lineScript } from "./command/lifeline.ts";
 import { createHold } from "./command/hold.ts";
 import { killMarked, type MarkFiles, markFileOf, statOf, wait } from "./command/kill.ts";
 import { createGroupRecord, endRecordedGroups } from "./command/group-record.ts";

@@ -14,7 +14,7 @@ import { secretNamed } from "../protocol/task/environment.ts";
 import { problemOf } from "../repository/service.ts";
 import { unusedMirrors } from "../repository/sweep.ts";
 import { type Catalog, createCatalog } from "../squad/catalog/catalog.ts";
-import { type Kept, removalFailuresIn } from "../workspace/worktree/left-behind.ts";
+import { type Kept, removalFailuresIn } from "../workspace/worktree/removal-failure.ts";
 
 /**
  * What the service finds on this machine for its configuration: the sandbox, squads, the browser, and worktrees and

@@ -13,7 +13,7 @@ import { hasProgram, type Machine } from "../task/session/project-facts.ts";
 import { projectFile } from "../tool/mcp/project-file.ts";
 import { createFiles } from "../workspace/file/files.ts";
 import type { Project, Workspaces } from "../workspace/workspace.ts";
-import { wordsOf } from "./request-words.ts";
+import { wordsOf } from "./grant-words.ts";
 import type { ProjectRequest } from "./trust.ts";
 
 /** Answers requests about the directories and repositories that they name. */

@@ -15,7 +15,7 @@ import { sweepOrphanBlobs } from "./blob/sweep.ts";
 import type { Role } from "./node.ts";
 import type { joinDatabase, Membership } from "./postgres/node/member.ts";
 import type { createPostgresStore } from "./postgres/postgres.ts";
-import type { Held } from "./postgres/node/held.ts";
+import type { Held } from "./postgres/node/held-lock.ts";
 import type { ownDatabase } from "./postgres/node/owner.ts";
 import type { RunningBounds } from "./running.ts";
 import { createSqliteStore } from "./sqlite/sqlite.ts";

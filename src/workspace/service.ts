@@ -21,7 +21,7 @@ import { createMerges } from "./rebase/merge.ts";
 import { createRebases } from "./rebase/rebase.ts";
 import { createWorktreeRecords } from "./record.ts";
 import { holdDirectory } from "./worktree/hold.ts";
-import { createRemovalFailures } from "./worktree/left-behind.ts";
+import { createRemovalFailures } from "./worktree/removal-failure.ts";
 import { putBorrowedAside, recordBorrowed } from "./tamper/borrowed.ts";
 import { createRetention, refsOf } from "./worktree/retire.ts";
 import { branchOf, createWorktreeFolder } from "./worktree/create.ts";

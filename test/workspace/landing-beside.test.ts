@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "n
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { statOf } from "../../src/process/command/kill.ts";
-import { processPlace } from "../../src/process/command/living.ts";
+import { processPlace } from "../../src/process/command/process-identity.ts";
 import { createScene, picture, prepare, type Scene } from "./fixture.ts";
 
 /**

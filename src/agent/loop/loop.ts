@@ -15,7 +15,7 @@ import { effectOfCall, markInvalid, runCalls } from "./call.ts";
 import { compact } from "./compaction.ts";
 import { effortOf } from "./effort.ts";
 import { afterFailure } from "./failure.ts";
-import { createArgumentProgress } from "./written.ts";
+import { createArgumentProgress } from "./argument-progress.ts";
 
 /**
  * Runs one agent until it calls no more tools or the Task no longer wants it to continue (a limit, a cancel). Each turn

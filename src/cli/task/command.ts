@@ -8,7 +8,7 @@ export const addTaskCommands = (program: Command, { speaking, context, finish }:
     .command("task")
     .description("list, inspect and steer Tasks; <id> is an id, a unique part of one, or @last");
   const load = () => import("./action.ts");
-  const ended = () => import("./ended.ts");
+  const ended = () => import("./after-end.ts");
   const placed = (command: Command) =>
     speaking(command).option("--repo <url>", "a repository URL, instead of the folder");
   placed(

@@ -6,7 +6,7 @@ import { Exit, exit } from "../terminal/exit.ts";
 import { watchInterrupts } from "../terminal/interrupt.ts";
 import type { Screen } from "../terminal/screen.ts";
 import { clean, duration, line, money, spent } from "../terminal/format.ts";
-import { createActivity } from "./now.ts";
+import { createActivity } from "./activity.ts";
 import { createPrompter, type Prompter } from "./prompt.ts";
 import { createWords } from "./event-line.ts";
 import { createTree } from "./tree.ts";

@@ -1,7 +1,7 @@
 import type { Service } from "../connection.ts";
 import { ago, line, money, table } from "../terminal/format.ts";
 import type { Screen } from "../terminal/screen.ts";
-import { nowWords } from "./now.ts";
+import { nowWords } from "./activity.ts";
 
 /** The rows of `sortie task ls`: short ids and ages that fit a terminal's width; otherwise full ids and times. */
 

@@ -7,7 +7,7 @@ import { exit } from "../terminal/exit.ts";
 import { clean, indented, line, table } from "../terminal/format.ts";
 import type { Context } from "./action.ts";
 import { changedNothing, closing, outputText } from "./follow.ts";
-import { nowWords } from "./now.ts";
+import { nowWords } from "./activity.ts";
 
 /** `sortie task show`: a Task's request, the messages to it, its state and its results. */
 

@@ -12,7 +12,7 @@ import { foldHandOff } from "./hand-on.ts";
 import { isAwake } from "./next.ts";
 import { inOrder, withPhase } from "./plan.ts";
 import { withNow } from "./now.ts";
-import { doesNotWake, isQuietEdit, waitsForPlan } from "./quiet-end.ts";
+import { doesNotWake, isQuietEdit, waitsForPlan } from "./quiet-event.ts";
 import { afterVerdict } from "./whole/verdict.ts";
 
 /** A Mission as a fold of its events. Pure: no clock, no I/O, no randomness. */

@@ -6,7 +6,7 @@ import type { StreamID } from "../../domain/event.ts";
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 import { commitBounds, configOf, openPool, shareOf } from "../../store/postgres/connection.ts";
-import { againMs, tryLock } from "../../store/postgres/node/held.ts";
+import { againMs, tryLock } from "../../store/postgres/node/held-lock.ts";
 import { startErrorOf } from "../../store/postgres/node/not-started.ts";
 import type { DueStream, Store } from "../../store/store.ts";
 import type { Engine } from "../engine.ts";

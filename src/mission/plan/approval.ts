@@ -4,7 +4,7 @@ import type { DomainEvent } from "../../domain/event.ts";
 import { planKey } from "../../domain/mission/approval.ts";
 import { phaseState } from "../../domain/mission/plan.ts";
 import { planQuestion } from "../../domain/mission/plan-change.ts";
-import { canBegin } from "../../domain/mission/quiet-end.ts";
+import { canBegin } from "../../domain/mission/quiet-event.ts";
 import { endAsks } from "../../domain/session/ask.ts";
 import { isRunning, type MissionState } from "../../domain/state/mission.ts";
 import { openAsks } from "../../domain/state/stream.ts";

@@ -4,7 +4,7 @@ import type { Tool } from "../../tool/tool.ts";
 import { dispatchTool } from "./dispatch.ts";
 import type { MissionRun } from "../run.ts";
 import { finishTool } from "./finish.ts";
-import { lookTools } from "./look.ts";
+import { lookTools } from "./read-tools.ts";
 import { phaseTool, planTool } from "./plan.ts";
 import { produceTool } from "./produce-squad.ts";
 import { recommendTool, whyNoSquads } from "./choose-squad.ts";

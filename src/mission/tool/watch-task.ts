@@ -8,7 +8,7 @@ import { oneLine } from "../../agent/loop/compaction.ts";
 import { messageOf, ServiceError } from "../../error.ts";
 import { failed, truncateMiddle, ok } from "../../tool/result.ts";
 import type { Tool, ToolResult } from "../../tool/tool.ts";
-import { serviceDutyOf } from "../own-task.ts";
+import { serviceDutyOf } from "../service-task.ts";
 import type { MissionRun } from "../run.ts";
 import { after, lookInMinutes } from "./dispatch.ts";
 import { checkInput } from "./check-input.ts";

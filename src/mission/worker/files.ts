@@ -4,7 +4,7 @@ import { NoFiles } from "../../tool/tool.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import { taskDirectory } from "../repository.ts";
 import type { MissionRun } from "../run.ts";
-import { isLook } from "../tool/look.ts";
+import { isLook } from "../tool/read-tools.ts";
 
 /** What the calls of a Mission's agent can see of the project's files. */
 

@@ -9,7 +9,7 @@ import { nextStep } from "../../domain/mission/next.ts";
 import { compileRules } from "../../domain/permission/rule.ts";
 import { isDeferred, openAsks } from "../../domain/state/stream.ts";
 import { dueNow } from "../../engine/due.ts";
-import { createRepeats, lacksDescriptors, mostShortages } from "../../engine/repeat.ts";
+import { createRepeats, lacksDescriptors, mostShortages } from "../../engine/transient-failure.ts";
 import { createStuckGuard } from "../../engine/stuck.ts";
 import { messageOf, ServiceError } from "../../error.ts";
 import type { TextFrame } from "../../protocol/event/frame.ts";

@@ -1,7 +1,7 @@
 import { oneLine } from "../../agent/loop/compaction.ts";
 import { type Waits, waitText } from "../../domain/mission/now.ts";
 import { type Dispatched, isOfService, isRunning, type MissionState } from "../../domain/state/mission.ts";
-import { serviceDutyOf } from "../own-task.ts";
+import { serviceDutyOf } from "../service-task.ts";
 import { failedRequired } from "../verify.ts";
 import type { Fresh } from "./state-text.ts";
 

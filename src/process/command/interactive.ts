@@ -3,7 +3,7 @@ import type { Readable, Writable } from "node:stream";
 import type { InteractiveProcess } from "../process.ts";
 import { type Descriptor, spawnForTask } from "../sandbox/spawn.ts";
 import { killGroup, wait } from "./kill.ts";
-import type { Lifeline } from "./line.ts";
+import type { Lifeline } from "./lifeline.ts";
 
 /** A command that the service exchanges messages with over standard input and output, for as long as it lives. */
 

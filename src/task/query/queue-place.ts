@@ -1,6 +1,6 @@
 import { waiting } from "../../domain/session/now.ts";
 import type { TaskStatus, TaskSummary } from "../../protocol/task/status.ts";
-import { aheadInDirectory } from "../directory.ts";
+import { aheadInDirectory } from "../directory-queue.ts";
 import { lastSeen, type Nodes, type Placed, reasonNotTaken } from "../../store/node.ts";
 import { countRunning } from "../../store/running.ts";
 import type { QueuePlace, Store } from "../../store/store.ts";

@@ -20,7 +20,7 @@ import type { CommitRange } from "../tasks.ts";
 import { bringTakenOver, committedOf, reachCommits } from "./elsewhere.ts";
 import { loadMessage, messagesIn, type MessageQuery, outputOfCall } from "./message.ts";
 import { withQueuePlaces } from "./queue-place.ts";
-import { soFarOf, withSoFar } from "./so-far.ts";
+import { soFarOf, withSoFar } from "./progress.ts";
 
 /** Queries on Tasks; nothing here writes. */
 

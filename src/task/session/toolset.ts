@@ -18,7 +18,7 @@ import { verdict } from "../../tool/task/verdict.ts";
 import type { Tool } from "../../tool/tool.ts";
 import { withAttachments } from "../workspace/attachment.ts";
 import type { Run } from "../run.ts";
-import { createNews } from "./news.ts";
+import { createNews } from "./late-facts.ts";
 import { heldBack } from "./planning.ts";
 
 /** Composes what each session of a run works with: its agent's tools, and the run's functions as an `AgentSession`. */

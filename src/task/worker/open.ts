@@ -7,7 +7,7 @@ import { commonDirOf, here } from "../../repository/repository.ts";
 import type { Claim } from "../../store/store.ts";
 import { EnvironmentLost } from "../../workspace/error.ts";
 import { createFiles } from "../../workspace/file/files.ts";
-import { tryDirectory, waitForDirectory } from "../directory.ts";
+import { tryDirectory, waitForDirectory } from "../directory-queue.ts";
 import type { Run, RunDeps } from "../run.ts";
 import { failNow } from "../step/settle.ts";
 import { composeRun, forksOf } from "./compose.ts";

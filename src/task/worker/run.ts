@@ -3,7 +3,7 @@ import type { StreamID } from "../../domain/event.ts";
 import { remoteOf } from "../../domain/state/task.ts";
 import type { End } from "../../domain/task/end.ts";
 import type { Step } from "../../domain/task/next/step.ts";
-import { createRepeats, lacksDescriptors, mostShortages } from "../../engine/repeat.ts";
+import { createRepeats, lacksDescriptors, mostShortages } from "../../engine/transient-failure.ts";
 import { createStuckGuard } from "../../engine/stuck.ts";
 import { messageOf, ServiceError } from "../../error.ts";
 import type { TurnFailure } from "../../protocol/event/conversation.ts";
@@ -36,7 +36,7 @@ import { failNow, settle } from "../step/settle.ts";
 import { tellSources } from "../step/sources.ts";
 import { describe } from "../workspace/describe.ts";
 import { commitTree } from "../workspace/commit.ts";
-import { cutOffBorrowedObjects, clearSetIDBits } from "../workspace/left-in-place.ts";
+import { cutOffBorrowedObjects, clearSetIDBits } from "../workspace/clean-in-place.ts";
 import { waitForAnswer } from "../step/ask.ts";
 
 /**

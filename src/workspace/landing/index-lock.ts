@@ -1,7 +1,7 @@
 import { existsSync, linkSync, renameSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
-import { isAlive, type ProcessMark, processPlace, thisProcess } from "../../process/command/living.ts";
+import { isAlive, type ProcessMark, processPlace, thisProcess } from "../../process/command/process-identity.ts";
 import { lockName } from "../../store/lock.ts";
 import { most, readBounded } from "../file/bounded-read.ts";
 import { FileRefused } from "../file/folder.ts";

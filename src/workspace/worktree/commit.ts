@@ -6,7 +6,7 @@ import type { Commit } from "../object/commit.ts";
 import { baseRefOf, branchRefOf, removeRefs, setRef } from "../object/ref.ts";
 import { takeOver } from "../object/take-over.ts";
 import type { WorktreeRecord } from "../record.ts";
-import { writeTreeAside } from "../tree/aside.ts";
+import { writeTreeAside } from "../tree/live-tree.ts";
 import { writeTree, type WriteTreeRequest } from "../tree/commit.ts";
 
 /** Makes the files of a tree one commit on their base, in the project's repository, on a branch of the service's. */

@@ -2,8 +2,8 @@ import { randomUUID } from "node:crypto";
 import { lstatSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { lacksDescriptors } from "../../engine/repeat.ts";
-import { isAlive, type ProcessMark, thisProcess } from "../../process/command/living.ts";
+import { lacksDescriptors } from "../../engine/transient-failure.ts";
+import { isAlive, type ProcessMark, thisProcess } from "../../process/command/process-identity.ts";
 import { most, textAt } from "../file/bounded-read.ts";
 
 /**

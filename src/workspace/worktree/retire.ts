@@ -19,7 +19,7 @@ import { listIndexFiles } from "../tree/tracked-file.ts";
 import type { Retired } from "../workspace.ts";
 import { commitFiles, keptRefOf } from "./commit.ts";
 import { branchOf, type WorktreeFolder } from "./create.ts";
-import type { createRemovalFailures } from "./left-behind.ts";
+import type { createRemovalFailures } from "./removal-failure.ts";
 import { indexCopyOf, removeIndexCopy } from "./snapshot.ts";
 
 /**

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { doctor } from "../../../src/cli/doctor/doctor.ts";
 import { createScreen } from "../../../src/cli/terminal/screen.ts";
-import { removalFailuresIn } from "../../../src/workspace/worktree/left-behind.ts";
+import { removalFailuresIn } from "../../../src/workspace/worktree/removal-failure.ts";
 import { at, createTask, makeLab, post, send, settledTask, shell } from "../../harness/double/hostile-text.ts";
 import { makeProject, readText, until, writeFiles } from "../../harness/project.ts";
 import { startService } from "../../harness/service.ts";

@@ -20,7 +20,7 @@ import {
   numbersOf,
   tryLock,
   describeHolder,
-} from "./held.ts";
+} from "./held-lock.ts";
 import { lastOwner, soleKey } from "./owner.ts";
 import { adopt, hasUnadopted, prepareNodes, rename } from "./placement.ts";
 import { createSharedSquads } from "./squad.ts";

@@ -14,7 +14,7 @@ import {
   type LockKey,
   tryLock,
   describeHolder,
-} from "./held.ts";
+} from "./held-lock.ts";
 
 /** One live service per database, if it is to have the database alone (`SERVICE_ENGINE=local`). */
 

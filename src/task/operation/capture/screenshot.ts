@@ -16,9 +16,9 @@ import { EnvironmentLost } from "../../../workspace/error.ts";
 import type { CheckEnvironment, Workspaces } from "../../../workspace/workspace.ts";
 import type { CapturesDeps, Tasks } from "../../tasks.ts";
 import { workOf } from "../../workspace/retention.ts";
-import { clearAfter } from "../../workspace/left-in-place.ts";
+import { clearAfter } from "../../workspace/clean-in-place.ts";
 import { guardCommands } from "../../workspace/tamper.ts";
-import { openApart } from "./apart.ts";
+import { openApart } from "./secret-checkout.ts";
 import type { Change } from "../commit-change.ts";
 
 /**

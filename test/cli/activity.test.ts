@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { StreamFrame } from "../../src/client/event-stream.ts";
-import { createActivity, nowWords } from "../../src/cli/task/now.ts";
+import { createActivity, nowWords } from "../../src/cli/task/activity.ts";
 
 /** What a terminal shows of what a Task does now. */
 

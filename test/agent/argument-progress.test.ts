@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createArgumentProgress } from "../../src/agent/loop/written.ts";
+import { createArgumentProgress } from "../../src/agent/loop/argument-progress.ts";
 
 /** What is told of a call whose arguments are still arriving. */
 

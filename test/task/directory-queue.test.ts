@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { waitForDirectory } from "../../src/task/directory.ts";
+import { waitForDirectory } from "../../src/task/directory-queue.ts";
 
 /** Tasks that wait for a directory in which another works in place. */
 

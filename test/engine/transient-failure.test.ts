@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { expect, test } from "vitest";
-import { createRepeats, lacksDescriptors } from "../../src/engine/repeat.ts";
+import { createRepeats, lacksDescriptors } from "../../src/engine/transient-failure.ts";
 
 const coded = (code: string) => Object.assign(new Error(`${code}: it failed, open '/a'`), { code });
 
