@@ -1,3 +1,4 @@
+import { inert } from "../domain/task/pull-request.ts";
 import type { WebhookMessage } from "../protocol/webhook.ts";
 import { ForgeRefused, RepositoryAway, type Repositories } from "../repository/repository.ts";
 
@@ -54,8 +55,8 @@ export const createReplies =
   };
 
 /**
- * The comment's text; undefined: this message needs none. Agents' words are quoted and short: the page has the full
- * text.
+ * The comment's text; undefined: this message needs none. Agents' words are quoted, short, and notify nobody: the page
+ * has the full text.
  */
 const wordsOf = ({ type, data }: WebhookMessage, page: string | undefined): string | undefined => {
   if (!("taskID" in data)) return undefined;
@@ -75,4 +76,4 @@ const wordsOf = ({ type, data }: WebhookMessage, page: string | undefined): stri
   }
 };
 
-const said = (text: string): string => (text.trim() === "" ? "" : `\n\n${text.trim().replaceAll(/^/gm, "> ")}`);
+const said = (text: string): string => (text.trim() === "" ? "" : `\n\n${inert(text.trim()).replaceAll(/^/gm, "> ")}`);

@@ -26,7 +26,7 @@ const open = (limits: Partial<Limits> = {}, timing = { heartbeatMs: 15_000, stal
     limits: { ...defaultLimits, streams: 500, streamsPerClient: 500, streamsPerTask: 100, ...limits },
     timing,
     tasks: {
-      pause: () => undefined,
+      pauseReason: () => undefined,
       async status(taskID: string) {
         const state = await store.state(taskID);
         if (state === undefined) throw new Error(`No ${taskID}`);
