@@ -25,4 +25,4 @@ export type Issue = { number: number; title: string; text: string; author: strin
 /** Reads an event by its name; a text says why it has no effect. */
 export type Read = (name: string, body: unknown) => ForgeEvent | string;
 
-export const nothing = (name: string): string => `nothing follows from ${JSON.stringify(name.slice(0, 60))}`;
+export const noEffect = (name: string): string => `nothing follows from ${JSON.stringify(name.slice(0, 60))}`;

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { nothing, type Read } from "./event.ts";
+import { noEffect, type Read } from "./event.ts";
 import {
   closed,
   comment,
@@ -130,5 +130,5 @@ export const readGitea: Read = (name, body) => {
       };
     }
   }
-  return nothing(name);
+  return noEffect(name);
 };

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { nothing, type Read } from "./event.ts";
+import { noEffect, type Read } from "./event.ts";
 import {
   closed,
   comment,
@@ -104,5 +104,5 @@ export const readGitHub: Read = (name, body) => {
       return { kind: "failed", repository: own, at, name: app?.name ?? "checks", branch, commit, url };
     }
   }
-  return nothing(name);
+  return noEffect(name);
 };

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { nothing, type Read } from "./event.ts";
+import { noEffect, type Read } from "./event.ts";
 
 /** Reads events of GitLab, by the name in `X-Gitlab-Event`. */
 
@@ -128,5 +128,5 @@ export const readGitLab: Read = (name, body) => {
       return { kind: "failed", repository, at: at ?? 0, name: "pipeline", branch, commit, url };
     }
   }
-  return nothing(name);
+  return noEffect(name);
 };

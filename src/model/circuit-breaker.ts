@@ -193,7 +193,7 @@ export const newsOf = ([kind, failures, pauseMs]: readonly unknown[]): BreakerNe
  * Wraps a model with its provider's breaker. A call that is held back fails without counting as an attempt; a call that
  * waits for a probe does not fail, and leaves nothing on record.
  */
-export const guarded = (model: Model, breaker: Breaker): Model => ({
+export const withCircuitBreaker = (model: Model, breaker: Breaker): Model => ({
   ...model,
   async reply(request) {
     for (;;) {

@@ -32,7 +32,7 @@ export const createRateLimit = (now: () => number = () => performance.now()): Ra
  * Wraps a model with its pause. `tell` passes on a pause to others that call the same model. A call that is held back
  * does not count as an attempt.
  */
-export const paced = (model: Model, limit: RateLimit, tell: (ms: number) => void): Model => ({
+export const withRateLimitPause = (model: Model, limit: RateLimit, tell: (ms: number) => void): Model => ({
   ...model,
   async reply(request) {
     request.signal.throwIfAborted();

@@ -4,9 +4,9 @@ import type { Log } from "../log.ts";
 import type { Effort } from "../protocol/field.ts";
 import { defaultLimits, type Limits } from "../protocol/limit.ts";
 import type { Nodes } from "../store/node.ts";
-import { type Breaker, type BreakerState, createBreaker, guarded, newsOf } from "./circuit-breaker.ts";
+import { type Breaker, type BreakerState, createBreaker, withCircuitBreaker, newsOf } from "./circuit-breaker.ts";
 import { cassettesIn, openCassette, play, type Recorder } from "./replay/cassette.ts";
-import { createRateLimit, paced, type RateLimit } from "./rate-limit.ts";
+import { createRateLimit, withRateLimitPause, type RateLimit } from "./rate-limit.ts";
 import { type Connection, type KnownKind, knownKinds, type ProviderKind } from "./provider-kind.ts";
 import type { Model } from "./model.ts";
 import { createProviderModel } from "./provider/provider.ts";
@@ -182,8 +182,8 @@ export const createRegistry = (options: RegistryOptions): Registry => {
       const traits = await traitsOf(kind, modelID, entry, options.effort);
       const tape = options.recorder?.tape(provider, modelID);
       const how = { patience, ...(tape === undefined ? {} : { tape }) };
-      const called = guarded(createProviderModel(provider, modelID, traits, how), breakerOf(id));
-      return paced(called, limitOf(ref), (ms) => options.others?.tell(limitTopic, [ref, ms]));
+      const called = withCircuitBreaker(createProviderModel(provider, modelID, traits, how), breakerOf(id));
+      return withRateLimitPause(called, limitOf(ref), (ms) => options.others?.tell(limitTopic, [ref, ms]));
     });
 
   return {

@@ -174,7 +174,7 @@ export const missionMerge = z.enum(["manual", "auto"]);
 export type MissionMerge = z.infer<typeof missionMerge>;
 
 /** An empty body. Many clients send `{}` with every POST. */
-export const nothing = z.strictObject({}).meta({ id: "Nothing" });
+export const emptyBody = z.strictObject({}).meta({ id: "Nothing" });
 
 /** A project by its address, instead of a directory. */
 export const repositoryRequest = z.strictObject({

@@ -152,7 +152,10 @@ type OfProject = { directory: string; project: string; repository: { url: string
  * A fold with the directory that this service keeps for its repository, wherever the stream began; a fold without a
  * repository is unchanged.
  */
-export const here = <State extends OfProject>(repositories: Pick<Repositories, "local">, state: State): State =>
+export const withLocalDirectory = <State extends OfProject>(
+  repositories: Pick<Repositories, "local">,
+  state: State,
+): State =>
   state.repository === null ? state : { ...state, directory: repositories.local(state.repository).directory };
 
 /** The Git directory that has the commits of a stream's project. */

@@ -21,7 +21,10 @@ export const outputPath = "output:";
  * Head and tail of a text of any length; the whole is kept for `read` and `search`. Bytes are UTF-8: of very many
  * bytes, only the shown part is decoded.
  */
-export const sized = (text: string | Buffer, { callID }: Pick<ToolContext, "callID">): Omit<ToolResult, "exitCode"> => {
+export const truncatedResult = (
+  text: string | Buffer,
+  { callID }: Pick<ToolContext, "callID">,
+): Omit<ToolResult, "exitCode"> => {
   const long = text.length > maxOutput;
   if (!long) return { outcome: "ok", output: typeof text === "string" ? text : text.toString("utf8") };
   const hint = wholeAt(callID);
@@ -38,7 +41,7 @@ const wholeAt = (callID: string): string => `all of it: \`read\` or \`search\` p
  * Shortens a result for a model that has less room than `maxOutput`. If the text was cut before, the same cut is
  * widened, so that there is a single cut that counts everything missing and says where to read it.
  */
-export const fitted = (text: string, callID: string, max: number): string => {
+export const shortenedResult = (text: string, callID: string, max: number): string => {
   if (text.length <= max) return text;
   const hint = wholeAt(callID);
   const end = text.indexOf(` left out; ${hint} …\n`);

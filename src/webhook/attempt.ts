@@ -1,5 +1,5 @@
 import { messageOf } from "../error.ts";
-import { plain } from "../store/sql/row.ts";
+import { storableText } from "../store/sql/row.ts";
 import type { Attempt, SigningSecret } from "../store/webhook-queue.ts";
 import { OutboundRefused } from "../outbound/address.ts";
 import { type PostResult, postOutbound } from "../outbound/request.ts";
@@ -91,6 +91,6 @@ const whyNot = (error: unknown, timeoutMs: number | undefined): string => {
 };
 
 const bounded = (text: string): string => {
-  const clean = plain(text);
+  const clean = storableText(text);
   return clean.length <= longestReason ? clean : `${clean.slice(0, longestReason - 1).toWellFormed()}…`;
 };

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createLedger } from "../../src/check/diagnostic/checker.ts";
 import { createDiagnostics, createCheckerSlots } from "../../src/check/diagnostic/diagnostics.ts";
-import { finding, findingsIn, told } from "../../src/check/diagnostic/finding.ts";
+import { finding, findingsIn, findingsText } from "../../src/check/diagnostic/finding.ts";
 import { createFinder } from "../../src/check/diagnostic/find-checker.ts";
 import { createFiles } from "../../src/workspace/file/files.ts";
 import type { CommandResult } from "../../src/process/process.ts";
@@ -60,7 +60,7 @@ test("what came before anything was known is told of the edited file alone, as n
 
 test("few are told, those of the edited files first", () => {
   const many = Array.from({ length: 30 }, (_, at) => finding(`f${at}.ts`, 1, 1, "x".repeat(5000)));
-  const words = told(many, new Set(["f29.ts"]));
+  const words = findingsText(many, new Set(["f29.ts"]));
   expect(words.startsWith("f29.ts:1:1 ")).toBe(true);
   expect(words.endsWith("and 22 more")).toBe(true);
   expect(words.length).toBeLessThan(3000);

@@ -1,5 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { type Breaker, type BreakerNews, createBreaker, guarded, newsOf } from "../../src/model/circuit-breaker.ts";
+import {
+  type Breaker,
+  type BreakerNews,
+  createBreaker,
+  withCircuitBreaker,
+  newsOf,
+} from "../../src/model/circuit-breaker.ts";
 import { type Model, type ModelFailure, type ModelReply, type ModelRequest, noUsage } from "../../src/model/model.ts";
 import { requestOf, user } from "./suite.ts";
 
@@ -37,7 +43,7 @@ const lab = (threshold = 3, probeMs = 60_000, clock = { now: 1_000_000 }) => {
       return answer(request);
     },
   };
-  const behind = guarded(model, breaker);
+  const behind = withCircuitBreaker(model, breaker);
   return {
     clock,
     breaker,

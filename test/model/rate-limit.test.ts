@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { decideRetry } from "../../src/agent/loop/failure.ts";
 import { type Model, type ModelFailure, type ModelReply, noUsage } from "../../src/model/model.ts";
-import { createRateLimit, paced } from "../../src/model/rate-limit.ts";
+import { createRateLimit, withRateLimitPause } from "../../src/model/rate-limit.ts";
 
 /** What all Tasks know of a provider that limits the rate of requests. */
 
@@ -26,7 +26,7 @@ const lab = () => {
       return Promise.resolve(answer);
     },
   } as unknown as Model;
-  const waiting = paced(model, limit, (ms) => told.push(ms));
+  const waiting = withRateLimitPause(model, limit, (ms) => told.push(ms));
   const request = (signal = new AbortController().signal) => ({ signal }) as Parameters<Model["reply"]>[0];
   return {
     clock,

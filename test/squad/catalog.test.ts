@@ -2,7 +2,7 @@ import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createCatalog } from "../../src/squad/catalog/catalog.ts";
-import { bounds } from "../../src/squad/package/manifest.ts";
+import { packageLimits } from "../../src/squad/package/manifest.ts";
 import type { ScopedIssue } from "../../src/squad/catalog/scope.ts";
 import type { Squad } from "../../src/squad/squad.ts";
 import { snapshotOf } from "../../src/squad/package/snapshot.ts";
@@ -127,7 +127,7 @@ describe("the catalog", () => {
   test("more than may be makes it incomplete, and what was read can be used", async () => {
     user("aaa");
     // Empty ones, which are quickly made: issues, but of a scope that was read to its end.
-    const folders = Array.from({ length: bounds.packages }, (_, at) => join(data(), "squads", `p-${at}`));
+    const folders = Array.from({ length: packageLimits.packages }, (_, at) => join(data(), "squads", `p-${at}`));
     for (const folder of folders) mkdirSync(folder);
     const found = await scan();
     expect(found.complete).toBe(false);

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { hiddenIn } from "../../src/squad/package/hidden.ts";
-import { bounds, manifestSchema } from "../../src/squad/package/manifest.ts";
+import { packageLimits, manifestSchema } from "../../src/squad/package/manifest.ts";
 import { checkListed, decode, digestOf, encode, placeOf } from "../../src/squad/package/package.ts";
 import { parsePackage } from "../../src/squad/package/parse.ts";
 import { agentOf, filesOf, manifestOf, textsOf } from "../harness/double/squads.ts";
@@ -205,11 +205,11 @@ test.each<[string, Record<string, string | undefined>, object, string[]]>([
   ],
   [
     "a large file",
-    { "README.md": "x".repeat(bounds.fileBytes + 1) },
+    { "README.md": "x".repeat(packageLimits.fileBytes + 1) },
     {},
-    [`README.md too_large: Expected at most ${bounds.fileBytes} bytes, got ${bounds.fileBytes + 1}`],
+    [`README.md too_large: Expected at most ${packageLimits.fileBytes} bytes, got ${packageLimits.fileBytes + 1}`],
   ],
-  ["nesting", { "squad.json": "[".repeat(bounds.fileBytes) }, {}, ["squad.json:1:1 invalid_json"]],
+  ["nesting", { "squad.json": "[".repeat(packageLimits.fileBytes) }, {}, ["squad.json:1:1 invalid_json"]],
   ["nesting in YAML", { "agents/qa.md": `---\nname: ${"[".repeat(60_000)}\n---\nx` }, {}, ["agents/qa.md"]],
 ])("control: %s is an issue with its place", (_name, changes, fields, expected) => {
   const found = problems(changes, fields);
@@ -267,7 +267,7 @@ test("links and more files than may be are refused before anything is read", () 
   expect(checkListed([{ path: "README.md", kind: "link", bytes: 1 }])).toMatchObject([
     { file: "README.md", code: "link" },
   ]);
-  const many = Array.from({ length: bounds.files + 1 }, (_, at) => ({
+  const many = Array.from({ length: packageLimits.files + 1 }, (_, at) => ({
     path: `${at}`,
     kind: "file" as const,
     bytes: 0,

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { silent } from "../../src/log.ts";
 import { createCatalog } from "../../src/squad/catalog/catalog.ts";
 import { createManager } from "../../src/squad/install/manager.ts";
-import { stepOf } from "../../src/squad/install/share.ts";
+import { syncStepOf } from "../../src/squad/install/share.ts";
 import { digestOf } from "../../src/squad/package/package.ts";
 import type { SharedPackage, SharedSquads } from "../../src/store/node.ts";
 import { filesOf, textsOf, writePackage } from "../harness/double/squads.ts";
@@ -30,7 +30,7 @@ test.each([
   ["another one in a folder that joins", { here: "c", seen: null, shared: "b" }, "apart"],
   ["broken here", { here: undefined, seen: "a", shared: "a" }, "apart"],
 ] as const)("%s", (_, situation, step) => {
-  expect(stepOf(situation)).toBe(step);
+  expect(syncStepOf(situation)).toBe(step);
 });
 
 /** As the database has it; `dies`: after the write that it is asked for next. */

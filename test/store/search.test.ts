@@ -4,7 +4,7 @@ import Database from "better-sqlite3";
 import { describe, expect, test, vi } from "vitest";
 import type { DomainEvent } from "../../src/domain/event.ts";
 import { newID } from "../../src/id.ts";
-import { plain, searchText } from "../../src/store/sql/row.ts";
+import { storableText, searchText } from "../../src/store/sql/row.ts";
 import type { Store } from "../../src/store/store.ts";
 import { created } from "../harness/events.ts";
 import { type Random, seededRandom } from "../harness/random.ts";
@@ -106,7 +106,7 @@ const cases: Case[] = [
         (fold) => fold !== undefined,
       );
       const expected = (all: readonly Parameters<typeof searchText>[0][], search: string) =>
-        all.filter((fold) => searchText(fold).includes(plain(search).toLowerCase()));
+        all.filter((fold) => searchText(fold).includes(storableText(search).toLowerCase()));
       let hits = 0;
       for (let turn = 0; turn < 40; turn += 1) {
         const from = random.pick([...folds, ...missionFolds]);

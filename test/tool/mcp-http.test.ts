@@ -5,7 +5,7 @@ import { gzipSync } from "node:zlib";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { connectTo } from "../../src/tool/mcp/connection.ts";
-import { hear } from "../../src/tool/mcp/message.ts";
+import { reduceMessage } from "../../src/tool/mcp/message.ts";
 import { McpFailure } from "../../src/tool/mcp/server.ts";
 
 /** Servers behind an address that want to hold up, exhaust or ask out whoever calls them. */
@@ -263,7 +263,7 @@ test("the headers of a server go to it alone, not to the issuer of its tokens", 
 
 describe("what is left of a message", () => {
   const left = async (value: string): Promise<unknown> => {
-    const heard = await hear(`{"jsonrpc":"2.0","id":1,"result":${value}}`);
+    const heard = await reduceMessage(`{"jsonrpc":"2.0","id":1,"result":${value}}`);
     return heard === null || "problem" in heard ? heard : (JSON.parse(heard.text) as { result: unknown }).result;
   };
   const shown = async (value: string) => ((await left(value)) as { content: [{ text: string }] }).content[0].text;

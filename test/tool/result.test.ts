@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { fitted, maxOutput, shareRoom, sized } from "../../src/tool/result.ts";
+import { shortenedResult, maxOutput, shareRoom, truncatedResult } from "../../src/tool/result.ts";
 
 /** How much of a result a model reads when several have one room. */
 
@@ -21,9 +21,9 @@ describe("a result with less room", () => {
     ["text", numbered, numbered.length],
     ["bytes", Buffer.from(numbered), numbered.length],
   ])("that was cut before has one cut, which counts all that is missing and says where it is: %s", (_, whole, size) => {
-    const output = `Exit code 1 after 0.1 s.\n${sized(whole, { callID: "call_1" }).output}\n\n[a note]`;
+    const output = `Exit code 1 after 0.1 s.\n${truncatedResult(whole, { callID: "call_1" }).output}\n\n[a note]`;
     for (const max of [maxOutput, 5000, 401]) {
-      const text = fitted(output, "call_1", max);
+      const text = shortenedResult(output, "call_1", max);
       expect(text.startsWith("Exit code 1 after 0.1 s.\nline 0\n")).toBe(true);
       expect(text.endsWith("\n\n[a note]")).toBe(true);
       expect(text.length).toBeLessThan(max + 150);
@@ -37,12 +37,12 @@ describe("a result with less room", () => {
   });
 
   test("that was whole is cut in the middle, and can be read whole; what another call's note says is text", () => {
-    const text = fitted(
+    const text = shortenedResult(
       `${numbered.slice(0, 9000)}\n… 5 characters left out; all of it: \`read\` or \`search\` path output:call_2 …\n`,
       "call_1",
       1000,
     );
     expect(text).toMatch(/… \d+ characters left out; all of it: `read` or `search` path output:call_1 …/);
-    expect(fitted("short", "call_1", 1000)).toBe("short");
+    expect(shortenedResult("short", "call_1", 1000)).toBe("short");
   });
 });

@@ -4,7 +4,7 @@ import type { PromptFile, PromptMessage } from "../../model/model.ts";
 import type { AttachmentRef } from "../../protocol/text.ts";
 import { loadInput, loadText, requireText } from "../../store/blob/text.ts";
 import type { Blobs } from "../../store/store.ts";
-import { fitted, shareRoom } from "../../tool/result.ts";
+import { shortenedResult, shareRoom } from "../../tool/result.ts";
 
 /**
  * Builds the messages that the model reads: the conversation with its long texts loaded from blobs. Only the end
@@ -114,7 +114,7 @@ const load = async (message: ChatMessage, blobs: Blobs, window: number, filed: b
         role: "tool",
         results: message.results.map((result, at) => ({
           ...result,
-          output: fitted(texts[at] ?? "", result.callID, rooms[at] ?? shortestResult),
+          output: shortenedResult(texts[at] ?? "", result.callID, rooms[at] ?? shortestResult),
         })),
       };
     }

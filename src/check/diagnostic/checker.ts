@@ -1,6 +1,6 @@
 import type { Touched } from "../../tool/tool.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
-import { newFindings, type Finding, joined, type Known, knownOf, shared } from "./finding.ts";
+import { newFindings, type Finding, maxCounts, type Known, knownOf, minCounts } from "./finding.ts";
 
 /**
  * The port of checkers, which look at the files after edits: one program of the project in one folder. Its findings are
@@ -59,13 +59,13 @@ export const createLedger = () => {
         unsure = early.size > 0;
         before = knownOf(findings.filter(({ path }) => !early.has(path)));
       }
-      said = shared(said, knownOf(findings));
+      said = minCounts(said, knownOf(findings));
     },
     /** Whether `take` would return findings. */
-    hasNews: () => before !== undefined && newFindings(now, joined(before, said)).length > 0,
+    hasNews: () => before !== undefined && newFindings(now, maxCounts(before, said)).length > 0,
     take(): News {
       if (before === undefined) return { findings: [], unsure: false };
-      const fresh = newFindings(now, joined(before, said));
+      const fresh = newFindings(now, maxCounts(before, said));
       if (fresh.length === 0) return { findings: [], unsure: false };
       said = knownOf(now);
       const news = { findings: fresh, unsure };

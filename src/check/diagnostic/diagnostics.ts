@@ -4,7 +4,7 @@ import type { DiagnosticCommand } from "../../protocol/task/environment.ts";
 import type { Touched } from "../../tool/tool.ts";
 import type { Workspace } from "../../workspace/workspace.ts";
 import type { Checker } from "./checker.ts";
-import { told } from "./finding.ts";
+import { findingsText } from "./finding.ts";
 import type { Finder, FoundChecker } from "./find-checker.ts";
 import { createFileChecker, createProjectChecker, quoted } from "./one-shot.ts";
 import { createWatcher } from "./watcher.ts";
@@ -90,7 +90,7 @@ export const createDiagnostics = (source: () => Source | undefined, room: () => 
         if (findings.length > 0 || isOwed) owed.delete(checker);
         if (findings.length === 0) return isOwed ? [`[${checker.name}: ready, nothing new]`] : [];
         const note = unsure ? ", some perhaps there before" : "";
-        return [`[${checker.name}: new ${when}${note}]\n${told(findings, touched)}`];
+        return [`[${checker.name}: new ${when}${note}]\n${findingsText(findings, touched)}`];
       }),
     ),
   ];

@@ -62,14 +62,14 @@ export const newFindings = (findings: readonly Finding[], known: Known): Finding
 };
 
 /** The larger count of each key. */
-export const joined = (one: Known, other: Known): Map<string, number> => {
+export const maxCounts = (one: Known, other: Known): Map<string, number> => {
   const all = new Map(one);
   for (const [key, count] of other) all.set(key, Math.max(count, all.get(key) ?? 0));
   return all;
 };
 
 /** The smaller count of each key. */
-export const shared = (one: Known, other: Known): Map<string, number> =>
+export const minCounts = (one: Known, other: Known): Map<string, number> =>
   new Map(
     [...one].flatMap(([key, count]): [string, number][] => {
       const both = Math.min(count, other.get(key) ?? 0);
@@ -80,7 +80,7 @@ export const shared = (one: Known, other: Known): Map<string, number> =>
 const mostTold = 8;
 
 /** The findings in words for a model, those in `touched` files first. */
-export const told = (findings: readonly Finding[], touched: ReadonlySet<string>): string => {
+export const findingsText = (findings: readonly Finding[], touched: ReadonlySet<string>): string => {
   const sorted = findings.toSorted((one, other) => Number(touched.has(other.path)) - Number(touched.has(one.path)));
   const lines = sorted.slice(0, mostTold).map(({ path, line, column, text }) => `${path}:${line}:${column} ${text}`);
   const more = findings.length - lines.length;

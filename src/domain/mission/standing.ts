@@ -4,7 +4,7 @@ import { errorOf, isRunning, type MissionState } from "../state/mission.ts";
 import { openAsks } from "../state/stream.ts";
 import { pausedText } from "./budget.ts";
 import { stepOf } from "./step.ts";
-import { judgeOf, judgingText } from "./whole/verdict.ts";
+import { judgeTaskOf, judgingText } from "./whole/verdict.ts";
 
 /**
  * Where a Mission stands, in one word: the first row of the table that applies. Only in the last row (`stalled`) is
@@ -45,7 +45,7 @@ const table: readonly Row[] = [
   [
     "waiting",
     (state) => {
-      if (state.judging !== null && judgeOf(state) !== undefined) return { reason: judgingText, tasks: true };
+      if (state.judging !== null && judgeTaskOf(state) !== undefined) return { reason: judgingText, tasks: true };
       const titles = state.tasks.filter(isRunning).map(({ title }) => `"${title}"`);
       return titles.length === 0 ? undefined : { reason: `Waits for ${titles.join(", ")}`, tasks: true };
     },

@@ -7,7 +7,7 @@ import { type Dispatched, endedOf, errorOf, isRunning, type MissionState, report
 import { noUsage, openAsks } from "../state/stream.ts";
 import { missionAgent } from "./evolve.ts";
 import { branchOf } from "./whole/merge.ts";
-import { judgeOf } from "./whole/verdict.ts";
+import { judgeTaskOf } from "./whole/verdict.ts";
 import { agentStatus } from "./next.ts";
 import { planChangeOf } from "./plan-change.ts";
 import { correctionOf, phaseState, producedFor, productionsOf, workOf } from "./plan.ts";
@@ -205,7 +205,7 @@ const mergedOf = ({ tasks }: MissionState): MissionStatus["merged"] => {
 const judgingOf = (state: MissionState): MissionStatus["judging"] => {
   if (state.judging === null) return null;
   const { commit, summary } = state.judging;
-  return { commit, summary, taskID: judgeOf(state)?.taskID ?? null };
+  return { commit, summary, taskID: judgeTaskOf(state)?.taskID ?? null };
 };
 
 const verdictOf = ({ verdict }: MissionState): MissionStatus["verdict"] => {

@@ -217,7 +217,7 @@ const create = async (
               brief,
               production: production === undefined ? null : { identity: production.identity, squad: production.squad },
               reserved: budget,
-              ...(minutes === undefined ? {} : { lookAt: after(run, minutes) }),
+              ...(minutes === undefined ? {} : { lookAt: minutesFromNow(run, minutes) }),
               ...(general === undefined ? {} : { general }),
               ...(attachments.length === 0 ? {} : { attachments: attachments.map(({ filename }) => filename) }),
             },
@@ -266,7 +266,7 @@ const create = async (
 const landingOf = ({ landing, repository }: MissionState): "landing" | undefined =>
   landing === "branch" && repository === null ? undefined : "landing";
 /** The time this many minutes from now. */
-export const after = ({ now }: Pick<MissionRun, "now">, minutes: number): string =>
+export const minutesFromNow = ({ now }: Pick<MissionRun, "now">, minutes: number): string =>
   new Date(now().getTime() + minutes * 60_000).toISOString();
 
 const dispatched = (task: { taskID: string; phase: string; squad: SquadRef; reserved: MissionBudget | null }): string =>

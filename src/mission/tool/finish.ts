@@ -6,7 +6,7 @@ import { failed, ok } from "../../tool/result.ts";
 import { NoFiles, type Tool, type ToolContext } from "../../tool/tool.ts";
 import type { MissionRun } from "../run.ts";
 import { isGreen, failedRequired, verify } from "../verify.ts";
-import { planEditRefusal, someOf } from "./refusal.ts";
+import { planEditRefusal, firstNames } from "./refusal.ts";
 import { evidenceText } from "./verify.ts";
 
 /** The tool by which the agent says how the Mission stands. */
@@ -77,7 +77,7 @@ const openPhases = (state: MissionState): string | undefined => {
   const open = state.plan.filter((phase) => phaseState(state, phase) !== "done");
   return open.length === 0
     ? undefined
-    : `Expected every phase of the plan to be done, these are not: ${someOf(open.map((phase) => `${phase.id} (${phaseState(state, phase)})`))}. ${open.some((phase) => isAtWork(phaseState(state, phase))) ? "End your turn without a call: you are woken when a Task ends. Or c" : "C"}hange the plan if they are no longer wanted, or say blocked.`;
+    : `Expected every phase of the plan to be done, these are not: ${firstNames(open.map((phase) => `${phase.id} (${phaseState(state, phase)})`))}. ${open.some((phase) => isAtWork(phaseState(state, phase))) ? "End your turn without a call: you are woken when a Task ends. Or c" : "C"}hange the plan if they are no longer wanted, or say blocked.`;
 };
 
 const isAtWork = (phase: ReturnType<typeof phaseState>): boolean => phase === "running" || phase === "producing";

@@ -7,7 +7,7 @@ import { deliveredBy, isRunning, type MissionState, outcomeOf } from "../../doma
 import type { MissionPhase, PlannedPhase } from "../../protocol/mission/status.ts";
 import type { TaskSummary } from "../../protocol/task/status.ts";
 import { maxOutput } from "../../tool/result.ts";
-import { someOf } from "./refusal.ts";
+import { firstNames } from "./refusal.ts";
 
 /** The plan and the Tasks as JSON, for the Mission's agent. */
 
@@ -17,7 +17,7 @@ import { someOf } from "./refusal.ts";
  */
 export const planSummary = (state: MissionState, written: readonly string[], dropped: readonly string[]): string => {
   const states = Map.groupBy(planOf(state), (phase) => phase.state);
-  const named = (word: string, ids: readonly string[]) => (ids.length === 0 ? [] : [`${word}: ${someOf(ids)}.`]);
+  const named = (word: string, ids: readonly string[]) => (ids.length === 0 ? [] : [`${word}: ${firstNames(ids)}.`]);
   return [
     ...named("Written", written),
     ...named("Dropped", dropped),

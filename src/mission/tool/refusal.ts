@@ -23,11 +23,11 @@ const mostIDs = 40;
 
 export const phaseIDs = ({ plan }: Pick<MissionState, "plan">): string => {
   if (plan.length === 0) return "there is none yet: call plan";
-  return `${someOf(plan.map(({ id }) => id))}${plan.length > mostIDs ? ", which `task_status` shows" : ""}`;
+  return `${firstNames(plan.map(({ id }) => id))}${plan.length > mostIDs ? ", which `task_status` shows" : ""}`;
 };
 
 /** The first names of a list, and how many more there are: an answer stays short, however many phases there are. */
-export const someOf = (named: readonly string[]): string =>
+export const firstNames = (named: readonly string[]): string =>
   `${named.slice(0, mostIDs).join(", ")}${named.length > mostIDs ? ` and ${named.length - mostIDs} more` : ""}`;
 
 const byTask = (task: Dispatched | undefined): string => (task === undefined ? "" : ` (Task ${task.taskID})`);

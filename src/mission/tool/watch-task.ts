@@ -10,7 +10,7 @@ import { failed, truncateMiddle, ok } from "../../tool/result.ts";
 import type { Tool, ToolResult } from "../../tool/tool.ts";
 import { serviceDutyOf } from "../service-task.ts";
 import type { MissionRun } from "../run.ts";
-import { after, lookInMinutes } from "./dispatch.ts";
+import { minutesFromNow, lookInMinutes } from "./dispatch.ts";
 import { checkInput } from "./check-input.ts";
 import { planText } from "./plan-text.ts";
 
@@ -36,7 +36,7 @@ export const statusTool = (run: MissionRun): Tool<z.infer<typeof statusInput>> =
         return failed(
           `Expected ids of running Tasks in \`tasks\` with lookInMinutes (${runningIDs(run)}), got ${tasks.join(", ") || "none"}. Nothing was set.`,
         );
-      const at = { sessionID: run.stream, callID, lookAt: after(run, minutes) };
+      const at = { sessionID: run.stream, callID, lookAt: minutesFromNow(run, minutes) };
       await run.record(running.map(({ taskID }) => ({ type: "task.watched", data: { ...at, taskID } })));
     }
     const shown = await Promise.all(

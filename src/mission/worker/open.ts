@@ -1,6 +1,6 @@
 import { belongsTo, applyEvent } from "../../domain/conversation/fold.ts";
 import { evolveMission } from "../../domain/mission/evolve.ts";
-import { here } from "../../repository/repository.ts";
+import { withLocalDirectory } from "../../repository/repository.ts";
 import { commitThroughClaim } from "../../store/claimed-stream.ts";
 import { createPatience, waitingForSpace } from "../../store/disk/patience.ts";
 import { retryingReads } from "../../store/outage.ts";
@@ -19,7 +19,7 @@ export const openMission = async (
   const { stream, fence } = claim;
   const folded = await deps.store.mission(stream);
   if (folded === undefined) return undefined;
-  let state = here(deps.repositories, folded);
+  let state = withLocalDirectory(deps.repositories, folded);
   const patience = scope.use(
     createPatience({
       disk: deps.disk,

@@ -22,7 +22,7 @@ import { wholeLines } from "./whole-text.ts";
 /** Characters; a renewal that frees fewer is not worth a new prefix. */
 const worth = 4_000;
 
-export const renew = async (run: MissionRun, overhead: number): Promise<void> => {
+export const compactBetweenWakes = async (run: MissionRun, overhead: number): Promise<void> => {
   const { chat, store } = run;
   const state = run.state();
   if (isRead(state) || !isOver(chat)) return;

@@ -25,7 +25,7 @@ import { openMission } from "./open.ts";
 import { requestPlanApproval } from "../plan/approval.ts";
 import type { MissionDeps, MissionRun } from "../run.ts";
 import { failTurn } from "./fail-turn.ts";
-import { renew } from "./renew.ts";
+import { compactBetweenWakes } from "./renew.ts";
 import { projectFiles } from "./files.ts";
 import { missionSystemOf } from "./prompt.ts";
 import { mergeWhenDone } from "../merge.ts";
@@ -294,7 +294,7 @@ const turnOf = async (run: MissionRun): Promise<AgentSession> => {
       // request.
       if (events.some((event) => event.type === "tool.finished" || hasCalls(event))) await recordTaskEnds(run);
     },
-    between: () => renew(run, system.length + JSON.stringify(specs).length),
+    between: () => compactBetweenWakes(run, system.length + JSON.stringify(specs).length),
     wanted: () => !run.engine.drains() && nextStep(run.state()).kind === "turn",
     last: false,
     workspace: files.workspace,

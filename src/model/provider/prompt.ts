@@ -17,7 +17,7 @@ type Content<Role> = Extract<LanguageModelV4Message, { role: Role }>["content"];
 /** Bytes. An event holds at most 64 KiB; larger parts are dropped, and the model continues without its reasoning. */
 const keptBytes = 32_768;
 
-export const keep = (kept: Kept): ModelReply["provider"] | undefined => {
+export const storableParts = (kept: Kept): ModelReply["provider"] | undefined => {
   const needed = kept.parts.some((part) => part.options !== undefined || part.type !== "text");
   if (!needed) return undefined;
   if (!isNestedWithin(kept)) return undefined;

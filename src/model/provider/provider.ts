@@ -15,7 +15,7 @@ import { type Connection, loadLanguageModel } from "../provider-kind.ts";
 import type { Model, ModelFailure, ModelReply, ModelRequest, Traits } from "../model.ts";
 import { parsed } from "./arguments.ts";
 import { effortFor } from "./effort.ts";
-import { createPrompter, keep, toolsFor } from "./prompt.ts";
+import { createPrompter, storableParts, toolsFor } from "./prompt.ts";
 import type { KeptPart } from "./kept.ts";
 import { hasStrict, refusesStrict } from "./strict.ts";
 import { noTokens, priceOf, reportedCost, tokensOf } from "./cost.ts";
@@ -85,7 +85,7 @@ export const createProviderModel = (
       calls.push({ tool, ...parsed(tool, input, outcome === "length") });
     }
     await tick();
-    const provider = keep({ ref, parts: kept(gathered.parts, connection, calls.length > 0) });
+    const provider = storableParts({ ref, parts: kept(gathered.parts, connection, calls.length > 0) });
     return {
       ok: true,
       text: gathered.text,

@@ -2,7 +2,7 @@ import { z } from "zod";
 import * as board from "../task/board.ts";
 import { eventPage, streamFrame } from "../event/frame.ts";
 import type { MissionRequests } from "../mission/request.ts";
-import { nothing, priority } from "../field.ts";
+import { emptyBody, priority } from "../field.ts";
 import { taskCreated } from "../task/accepted.ts";
 import * as mission from "../mission/status.ts";
 import { count, eventQuery, flag, json, type Route, unchanged, waitQuery } from "./route.ts";
@@ -145,7 +145,7 @@ export const missionRoutes = (bodies: MissionRequests, { taskAnswer }: Requests)
       summary: "Merge the branch on which a Mission landed, in a new Task",
       directory: "optional",
       params: params,
-      body: nothing,
+      body: emptyBody,
       bodyOptional: true,
       refuses: ["not_mergeable", "queue_full", "node_away", "squad_not_available", "model_not_configured"],
       answers: [json(taskCreated, "Accepted; the merge runs on its own from here", 202)],

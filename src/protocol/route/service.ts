@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { eventPage, streamFrame } from "../event/frame.ts";
-import { nothing, time } from "../field.ts";
+import { emptyBody, time } from "../field.ts";
 import { overview } from "../overview.ts";
 import { eventQuery, json, type Route, unchanged } from "./route.ts";
 import * as service from "../service.ts";
@@ -47,7 +47,7 @@ export const serviceRoutes = {
     summary: "Drain a node: it starts nothing new, and its runs finish their current steps",
     directory: "accepted",
     params: z.object({ name: z.string() }),
-    body: nothing,
+    body: emptyBody,
     bodyOptional: true,
     refuses: ["node_not_found"],
     answers: [json(service.node, "The node", 202)],
@@ -57,7 +57,7 @@ export const serviceRoutes = {
     path: "/blobs/move",
     summary: "Move the blobs of the data folder into the database, or say how far the move is",
     directory: "accepted",
-    body: nothing,
+    body: emptyBody,
     bodyOptional: true,
     answers: [json(service.blobMove, "The move")],
   },

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { count, json, type Route } from "./route.ts";
-import { nothing } from "../field.ts";
+import { emptyBody } from "../field.ts";
 import * as webhook from "../webhook.ts";
 
 const params = z.object({ webhookID: z.string() });
@@ -60,7 +60,7 @@ export const webhookRoutes = {
     summary: "Resend one delivery, with the same webhook-id",
     directory: "accepted",
     params: z.object({ deliveryID: z.string() }),
-    body: nothing,
+    body: emptyBody,
     bodyOptional: true,
     refuses: ["delivery_not_found"],
     answers: [json(webhook.redelivered, "It is due now")],
@@ -96,7 +96,7 @@ export const webhookRoutes = {
     summary: "Send a test message now and report the result",
     directory: "accepted",
     params,
-    body: nothing,
+    body: emptyBody,
     bodyOptional: true,
     answers: [json(webhook.webhookTested, "The result")],
   },

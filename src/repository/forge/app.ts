@@ -36,12 +36,14 @@ export const createAppTokens = ({
     const call = createCall(api, { vouched, resolve });
     const unending = new AbortController().signal;
     // Loaded on use: most services have no app.
-    const { createRequest, told } = await import("./octokit.ts");
+    const { createRequest, unwrapError } = await import("./octokit.ts");
     const request = createRequest(api, signedBy(app), call)(unending);
-    const found = await told(request("GET /repos/{owner}/{repo}/installation", { owner, repo })).catch(explained);
+    const found = await unwrapError(request("GET /repos/{owner}/{repo}/installation", { owner, repo })).catch(
+      explained,
+    );
     const { id: installation_id } = installed.parse(found.data);
     const only = { installation_id, repositories: [repo] };
-    const answer = await told(request("POST /app/installations/{installation_id}/access_tokens", only)).catch(
+    const answer = await unwrapError(request("POST /app/installations/{installation_id}/access_tokens", only)).catch(
       explained,
     );
     const { token, expires_at: end } = given.parse(answer.data);

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { ForgeRefused } from "../repository.ts";
 import { type Call, isExisting, isMissing } from "./call.ts";
 import { type Forge, type ForgePlace, type Found, webURL } from "./forge.ts";
-import { createRequest, told } from "./octokit.ts";
+import { createRequest, unwrapError } from "./octokit.ts";
 
 /** Pull requests of GitHub, by its own client. */
 
@@ -31,7 +31,7 @@ export const createGitHub = ({ api, path, token }: ForgePlace, call: Call): Forg
 
   return {
     async find(branch, _base, signal) {
-      const { data } = await told(
+      const { data } = await unwrapError(
         of(signal)("GET /repos/{owner}/{repo}/pulls", {
           owner,
           repo,
@@ -48,7 +48,7 @@ export const createGitHub = ({ api, path, token }: ForgePlace, call: Call): Forg
     async open({ title, body, draft, branch, base }, signal) {
       try {
         const wanted = { owner, repo, title, body, head: branch, base, ...(draft ? { draft } : {}) };
-        return foundOf((await told(of(signal)("POST /repos/{owner}/{repo}/pulls", wanted))).data);
+        return foundOf((await unwrapError(of(signal)("POST /repos/{owner}/{repo}/pulls", wanted))).data);
       } catch (error) {
         if (isExisting(error)) return "exists";
         throw error;
@@ -56,16 +56,18 @@ export const createGitHub = ({ api, path, token }: ForgePlace, call: Call): Forg
     },
     async update(number, { title, body }, signal) {
       const wanted = { owner, repo, pull_number: number, title, body };
-      return foundOf((await told(of(signal)("PATCH /repos/{owner}/{repo}/pulls/{pull_number}", wanted))).data);
+      return foundOf((await unwrapError(of(signal)("PATCH /repos/{owner}/{repo}/pulls/{pull_number}", wanted))).data);
     },
     async label(issue_number, labels, signal) {
       const wanted = { owner, repo, issue_number, labels: [...labels] };
-      await told(of(signal)("POST /repos/{owner}/{repo}/issues/{issue_number}/labels", wanted));
+      await unwrapError(of(signal)("POST /repos/{owner}/{repo}/issues/{issue_number}/labels", wanted));
     },
     async isSaid({ number: issue_number, mark, since }, signal) {
       for (let page = 1; page <= mostPages; page += 1) {
         const asked = { owner, repo, issue_number, since: since.toISOString(), per_page: 100, page };
-        const { data } = await told(of(signal)("GET /repos/{owner}/{repo}/issues/{issue_number}/comments", asked));
+        const { data } = await unwrapError(
+          of(signal)("GET /repos/{owner}/{repo}/issues/{issue_number}/comments", asked),
+        );
         const some = Array.isArray(data) ? data : [];
         if (some.some(({ body }) => body?.includes(mark) === true)) return true;
         if (some.length < 100) return false;
@@ -74,12 +76,12 @@ export const createGitHub = ({ api, path, token }: ForgePlace, call: Call): Forg
     },
     async say({ number: issue_number, text: body }, signal) {
       const wanted = { owner, repo, issue_number, body };
-      await told(of(signal)("POST /repos/{owner}/{repo}/issues/{issue_number}/comments", wanted));
+      await unwrapError(of(signal)("POST /repos/{owner}/{repo}/issues/{issue_number}/comments", wanted));
     },
     async read(number, signal) {
       try {
         const wanted = { owner, repo, pull_number: number };
-        return foundOf((await told(of(signal)("GET /repos/{owner}/{repo}/pulls/{pull_number}", wanted))).data);
+        return foundOf((await unwrapError(of(signal)("GET /repos/{owner}/{repo}/pulls/{pull_number}", wanted))).data);
       } catch (error) {
         if (isMissing(error)) return undefined;
         throw error;

@@ -26,7 +26,7 @@ export const createRequest =
   };
 
 /** Unwraps our own errors, which the client wraps in one of its own. */
-export const told = async <T>(answer: Promise<T>): Promise<T> =>
+export const unwrapError = async <T>(answer: Promise<T>): Promise<T> =>
   answer.catch((error: unknown) => {
     const cause = error instanceof Error ? error.cause : undefined;
     throw cause instanceof ForgeRefused || cause instanceof RepositoryAway ? cause : error;

@@ -4,7 +4,7 @@ import { packageRoot } from "../../package-root.ts";
 import { createFiles, type Files } from "../../workspace/file/files.ts";
 import { findExternal } from "./external-agent.ts";
 import type { Contents } from "../package/folder.ts";
-import { bounds } from "../package/manifest.ts";
+import { packageLimits } from "../package/manifest.ts";
 import { digestOf, type Issue, type PackageFile } from "../package/package.ts";
 import { type Parsed, parsePackage } from "../package/parse.ts";
 import { type CatalogEntry, readPackage, type ScopedIssue, type ScopeScan, scanScope } from "./scope.ts";
@@ -145,7 +145,7 @@ const createParse = (external: readonly string[], servers: readonly string[]) =>
     const before = known.get(key);
     if (before !== undefined) return before;
     bytes += files.reduce((sum, file) => sum + file.bytes.length, 0);
-    if (bytes > bounds.scopeBytes) {
+    if (bytes > packageLimits.scopeBytes) {
       known.clear();
       bytes = 0;
     }

@@ -1,7 +1,7 @@
 import { FileRefused, type Files } from "../../workspace/file/files.ts";
 import { folderStamp } from "../../workspace/file/folder.ts";
 import { type Contents, readFolder, reasonOf } from "../package/folder.ts";
-import { bounds } from "../package/manifest.ts";
+import { packageLimits } from "../package/manifest.ts";
 import type { Issue, PackageFile } from "../package/package.ts";
 import type { Scope, Squad } from "../squad.ts";
 
@@ -39,9 +39,9 @@ export const scanScope = async (
   /** Folders whose package has another id than the folder's name. */
   const strays: { folder: string; id: string }[] = [];
   try {
-    const { entries, truncated } = await files.list(folderOf[scope], { limit: 2 * bounds.packages });
+    const { entries, truncated } = await files.list(folderOf[scope], { limit: 2 * packageLimits.packages });
     const kinds = new Map(entries.map(({ path, kind }) => [path.slice(folderOf[scope].length + 1), kind]));
-    const room = { packages: bounds.packages, bytes: bounds.scopeBytes };
+    const room = { packages: packageLimits.packages, bytes: packageLimits.scopeBytes };
     for (const [entry, kind] of kinds) {
       const name = cutOff(entry, kinds) ?? entry;
       if (name.startsWith(".")) continue;
@@ -61,7 +61,7 @@ export const scanScope = async (
       } else {
         stop(
           "too_many_packages",
-          `Expected at most ${bounds.packages} packages of ${bounds.scopeBytes} bytes, got more`,
+          `Expected at most ${packageLimits.packages} packages of ${packageLimits.scopeBytes} bytes, got more`,
         );
         break;
       }

@@ -18,7 +18,7 @@ import type { Writer } from "./writer.ts";
  * undefined: it is broken. `seen`: the digest that both last had in common. `shared`: null: the package was removed;
  * undefined: it was never shared.
  */
-export const stepOf = ({
+export const syncStepOf = ({
   here,
   seen,
   shared,
@@ -91,7 +91,7 @@ export const createSharing = ({ squads: shared, catalog, alone, log }: Deps): Sh
     const { digest, seen = null } = (await shared.list()).get(id) ?? {};
     const contents = await catalog.read("user", id);
     const here = installedDigestOf(contents);
-    const step = stepOf({ here, seen, shared: digest });
+    const step = syncStepOf({ here, seen, shared: digest });
     if (step === "apart" && !apart.has(id))
       log.warn(
         { squad: id, here, shared: digest },
@@ -133,7 +133,7 @@ export const createSharing = ({ squads: shared, catalog, alone, log }: Deps): Sh
           continue;
         }
         const { digest, seen = null } = known.get(id) ?? {};
-        const step = stepOf({ here: here.get(id) ?? null, seen, shared: digest });
+        const step = syncStepOf({ here: here.get(id) ?? null, seen, shared: digest });
         if (step === "same" && (digest === undefined || seen === digest) && !apart.has(id)) continue;
         isLevel = false;
         await alone(id, (writer) => level(id, writer));

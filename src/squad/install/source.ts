@@ -4,7 +4,7 @@ import { createGit, GitError } from "../../workspace/git/git.ts";
 import { createCommitReader, listCommitFiles } from "../../workspace/object/commit-file.ts";
 import type { Project } from "../../workspace/workspace.ts";
 import { type Contents, readFolder } from "../package/folder.ts";
-import { bounds } from "../package/manifest.ts";
+import { packageLimits } from "../package/manifest.ts";
 import { checkListed, type Listed, type PackageFile } from "../package/package.ts";
 import { readZip } from "../package/zip.ts";
 
@@ -70,7 +70,7 @@ const readTree = async ({ directory, git }: Project, ref: string, path: string |
     using reader = createCommitReader(run, entries, never);
     const files: PackageFile[] = [];
     for (const entry of entries) {
-      const found = await reader.read(entry, bounds.fileBytes);
+      const found = await reader.read(entry, packageLimits.fileBytes);
       if (found.kind !== "bytes") return no(`Expected ${entry.path} in the repository, got nothing`);
       files.push({ path: entry.path, bytes: Buffer.from(found.bytes) });
     }

@@ -1,6 +1,6 @@
 import { messageOf } from "../../error.ts";
 import { FileRefused, type Files } from "../../workspace/file/files.ts";
-import { bounds } from "./manifest.ts";
+import { packageLimits } from "./manifest.ts";
 import { checkListed, type Issue, type Listed, type PackageFile, tooManyFiles } from "./package.ts";
 
 /** Reads a package from a folder, through the confined files of a project, the data folder or the product. */
@@ -15,7 +15,7 @@ const folders = /^(?:agents|skills|skills\/[^/]+)$/;
 /** undefined: there is no such folder. */
 export const readFolder = async (files: Files, folder: string): Promise<Contents | undefined> => {
   try {
-    const { entries, truncated } = await files.list(folder, { depth, limit: 4 * bounds.files });
+    const { entries, truncated } = await files.list(folder, { depth, limit: 4 * packageLimits.files });
     const prefix = folder === "" ? 0 : folder.length + 1;
     const listed = entries.flatMap(({ path: whole, kind, bytes }): Listed[] => {
       const path = whole.slice(prefix);
@@ -28,7 +28,7 @@ export const readFolder = async (files: Files, folder: string): Promise<Contents
     for (const { path } of listed)
       read.push({
         path,
-        bytes: (await files.read(folder === "" ? path : `${folder}/${path}`, bounds.fileBytes)).bytes,
+        bytes: (await files.read(folder === "" ? path : `${folder}/${path}`, packageLimits.fileBytes)).bytes,
       });
     return { ok: true, files: read };
   } catch (error) {

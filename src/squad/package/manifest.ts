@@ -6,7 +6,7 @@ import { effort } from "../../protocol/field.ts";
  */
 
 /** All limits of a package, and of a folder of packages, in bytes and counts. */
-export const bounds = {
+export const packageLimits = {
   files: 64,
   fileBytes: 64 * 1024,
   bytes: 1024 * 1024,
@@ -70,8 +70,8 @@ export const manifest = z
         phases: z.array(phase).max(64).optional(),
       })
       .describe("What the squad fully owns; nothing else makes it an owner"),
-    agents: names(bounds.agents).describe("Names of the agents besides the Orchestrator: agents/<name>.md"),
-    skills: names(bounds.skills).describe("Names of the skills: skills/<name>/SKILL.md"),
+    agents: names(packageLimits.agents).describe("Names of the agents besides the Orchestrator: agents/<name>.md"),
+    skills: names(packageLimits.skills).describe("Names of the skills: skills/<name>/SKILL.md"),
   })
   .meta({ title: "squad.json of a Sortie squad package" });
 
@@ -82,7 +82,7 @@ export const agentHead = z.strictObject({
   name,
   description: text(300),
   tools: names(64, toolName),
-  delegates: names(bounds.agents).optional(),
+  delegates: names(packageLimits.agents).optional(),
   model: z
     .string()
     .max(200)

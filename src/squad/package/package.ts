@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { bounds } from "./manifest.ts";
+import { packageLimits } from "./manifest.ts";
 
 /**
  * A package as a set of files: the paths it may have, its digest, and the bytes that the digest is computed from.
@@ -31,12 +31,12 @@ const allowed = "squad.json, README.md, LICENSE, agents/<name>.md and skills/<na
 export const tooManyFiles: Issue = {
   file: "",
   code: "too_many_files",
-  message: `Expected at most ${bounds.files} files, got more`,
+  message: `Expected at most ${packageLimits.files} files, got more`,
 };
 
 /** The issues of a listing; empty: the entries may be those of a package. Call this before reading any of them. */
 export const checkListed = (entries: readonly Listed[]): Issue[] => {
-  if (entries.length > bounds.files) return [tooManyFiles];
+  if (entries.length > packageLimits.files) return [tooManyFiles];
   const issues: Issue[] = [];
   const seen = new Map<string, string>();
   for (const { path, kind, bytes } of entries) {
@@ -51,11 +51,16 @@ export const checkListed = (entries: readonly Listed[]): Issue[] => {
     else if (kind === "link") add("link", "Expected a regular file, got a symbolic link");
     else if (kind === "other") add("not_a_file", "Expected a regular file, got something else");
     else if (!forms.some((form) => form.test(path))) add("unexpected_file", `Expected only ${allowed}`);
-    else if (bytes > bounds.fileBytes) add("too_large", `Expected at most ${bounds.fileBytes} bytes, got ${bytes}`);
+    else if (bytes > packageLimits.fileBytes)
+      add("too_large", `Expected at most ${packageLimits.fileBytes} bytes, got ${bytes}`);
   }
   const total = entries.reduce((sum, { bytes }) => sum + bytes, 0);
-  if (total > bounds.bytes)
-    issues.push({ file: "", code: "too_large", message: `Expected at most ${bounds.bytes} bytes, got ${total}` });
+  if (total > packageLimits.bytes)
+    issues.push({
+      file: "",
+      code: "too_large",
+      message: `Expected at most ${packageLimits.bytes} bytes, got ${total}`,
+    });
   return issues;
 };
 

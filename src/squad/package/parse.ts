@@ -1,7 +1,7 @@
 import { isReviewer, type ModelRef } from "../../domain/agent.ts";
 import { mcpPrefix } from "../../tool/mcp/server.ts";
 import { tools } from "../../tool/registry.ts";
-import { agentHead, bounds, manifest, type Manifest, reserved, skillHead } from "./manifest.ts";
+import { agentHead, packageLimits, manifest, type Manifest, reserved, skillHead } from "./manifest.ts";
 import { checkListed, type Issue, type PackageFile } from "./package.ts";
 import type { Agent, Scope, Squad, SquadSkill } from "../squad.ts";
 import { type ReadResult, readJson, readMarkdown, textOf } from "./file.ts";
@@ -193,7 +193,7 @@ const checkDelegates = (agents: readonly FoundAgent[], names: ReadonlySet<string
 
 const reaches = (byName: ReadonlyMap<string, FoundAgent>, from: string, to: string, seen: Set<string>): boolean => {
   if (from === to) return true;
-  if (seen.has(from) || seen.size > bounds.agents) return false;
+  if (seen.has(from) || seen.size > packageLimits.agents) return false;
   seen.add(from);
   return (byName.get(from)?.agent.delegates ?? []).some((next) => reaches(byName, next, to, seen));
 };

@@ -2,7 +2,7 @@ import { crc32 } from "node:zlib";
 import type { Entry, ZipFile } from "yauzl";
 import { messageOf } from "../../error.ts";
 import type { Contents } from "./folder.ts";
-import { bounds } from "./manifest.ts";
+import { packageLimits } from "./manifest.ts";
 import { checkListed, type Listed, type PackageFile, tooManyFiles } from "./package.ts";
 
 /**
@@ -11,8 +11,8 @@ import { checkListed, type Listed, type PackageFile, tooManyFiles } from "./pack
  */
 export const readZip = async (zip: Buffer): Promise<Contents> => {
   const no = (code: string, message: string): Contents => ({ ok: false, issues: [{ file: "", code, message }] });
-  if (zip.length > bounds.zipBytes)
-    return no("too_large", `Expected a ZIP of at most ${bounds.zipBytes} bytes, got ${zip.length}`);
+  if (zip.length > packageLimits.zipBytes)
+    return no("too_large", `Expected a ZIP of at most ${packageLimits.zipBytes} bytes, got ${zip.length}`);
   let file: ZipFile | undefined;
   try {
     const { fromBufferPromise } = await import("yauzl");
@@ -32,8 +32,11 @@ export const readZip = async (zip: Buffer): Promise<Contents> => {
     const issues = checkListed(listed);
     if (issues.length > 0) return { ok: false, issues };
     const total = listed.reduce((sum, { bytes }) => sum + bytes, 0);
-    if (total > zip.length * bounds.zipRatio)
-      return no("ratio", `Expected files at most ${bounds.zipRatio} times as large as the ZIP, got ${total} bytes`);
+    if (total > zip.length * packageLimits.zipRatio)
+      return no(
+        "ratio",
+        `Expected files at most ${packageLimits.zipRatio} times as large as the ZIP, got ${total} bytes`,
+      );
     const files: PackageFile[] = [];
     for (const { entry, path } of listed) files.push({ path, bytes: await bytesOf(file, entry) });
     return { ok: true, files };
@@ -45,7 +48,7 @@ export const readZip = async (zip: Buffer): Promise<Contents> => {
 };
 
 /** A listing may include folders, too. */
-const entriesAtMost = 4 * bounds.files;
+const entriesAtMost = 4 * packageLimits.files;
 
 /** A ZIP made of the folder itself has everything below the folder's name, which is removed. */
 const topOf = (entries: readonly Entry[]): string => {
@@ -65,7 +68,7 @@ const bytesOf = async (file: ZipFile, entry: Entry): Promise<Buffer> => {
   let length = 0;
   for await (const part of (await file.openReadStreamPromise(entry)) as AsyncIterable<Buffer>) {
     length += part.length;
-    if (length > bounds.fileBytes) throw new Error(`${entry.fileName} is larger than it declares`);
+    if (length > packageLimits.fileBytes) throw new Error(`${entry.fileName} is larger than it declares`);
     parts.push(part);
   }
   const bytes = Buffer.concat(parts, length);

@@ -20,7 +20,7 @@ export type S3Place = {
 
 export type Answer = { status: number; headers: Headers; body: Buffer };
 
-/** The server answered with an error. Unless its status is in `passing`, it would refuse again. */
+/** The server answered with an error. Unless its status is in `transientStatuses`, it would refuse again. */
 export class Refused extends Error {
   readonly status: number;
   readonly code: string;
@@ -33,8 +33,8 @@ export class Refused extends Error {
 
 /** Milliseconds for one request, in addition to the time of its body at a megabyte a second. */
 const patienceMs = 20_000;
-export const tries = 5;
-export const passing = new Set([408, 429, 500, 502, 503, 504]);
+export const mostTries = 5;
+export const transientStatuses = new Set([408, 429, 500, 502, 503, 504]);
 
 /**
  * The bucket's address: at Amazon, the bucket's name precedes the host (unless the name has a dot); elsewhere it is the
@@ -48,7 +48,7 @@ export const bucketURL = ({ bucket, endpoint, region }: S3Place): string =>
     : `${endpoint}/${bucket}`;
 
 const emptyHash = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-export const nothing: Body = { ref: { sha256: emptyHash, bytes: 0 }, content: new Uint8Array() };
+export const emptyBody: Body = { ref: { sha256: emptyHash, bytes: 0 }, content: new Uint8Array() };
 
 type Sent = {
   method: "GET" | "HEAD" | "PUT" | "DELETE";
@@ -123,7 +123,7 @@ export const createCall = (send: Send, stopped: AbortSignal) => {
     const answer = await send(sent, AbortSignal.any([signal, time]));
     return { status: answer.status, headers: answer.headers, body: Buffer.from(await answer.arrayBuffer()) };
   };
-  return async (sent: Sent, signal: AbortSignal = stopped, most = tries): Promise<Answer> => {
+  return async (sent: Sent, signal: AbortSignal = stopped, most = mostTries): Promise<Answer> => {
     for (let tried = 1; ; tried += 1) {
       const answer = await once(sent, signal).catch((error: unknown) => {
         signal.throwIfAborted();
@@ -132,7 +132,7 @@ export const createCall = (send: Send, stopped: AbortSignal) => {
       });
       if (answer !== undefined) {
         if (answer.status < 300 || answer.status === 404) return answer;
-        if (!passing.has(answer.status) || tried === most) throw refusalOf(answer);
+        if (!transientStatuses.has(answer.status) || tried === most) throw refusalOf(answer);
       }
       await pause(waitMs(tried), undefined, { signal });
     }

@@ -12,13 +12,13 @@ import {
   bucketURL,
   createCall,
   createSend,
-  nothing,
-  passing,
+  emptyBody,
+  transientStatuses,
   receive,
   refusalOf,
   Refused,
   type S3Place,
-  tries,
+  mostTries,
   waitMs,
 } from "./s3-request.ts";
 
@@ -102,7 +102,7 @@ export const createS3Blobs = (place: S3Place, signal: AbortSignal): Blobs => {
       return true;
     } catch (error) {
       signal.throwIfAborted();
-      if (error instanceof Refused && !passing.has(error.status)) throw error;
+      if (error instanceof Refused && !transientStatuses.has(error.status)) throw error;
       return false;
     }
   };
@@ -138,8 +138,8 @@ export const createS3Blobs = (place: S3Place, signal: AbortSignal): Blobs => {
         if (at < bytes) throw new Error(`S3 answers with ${at} of ${bytes} bytes`);
       } catch (error) {
         signal.throwIfAborted();
-        const lasts = error instanceof Refused && !passing.has(error.status);
-        if (lasts || (tried += 1) === tries) throw error;
+        const lasts = error instanceof Refused && !transientStatuses.has(error.status);
+        if (lasts || (tried += 1) === mostTries) throw error;
         await pause(waitMs(tried), undefined, { signal });
       }
     }
@@ -187,7 +187,7 @@ export const createS3Blobs = (place: S3Place, signal: AbortSignal): Blobs => {
           return "absent";
         }
         const until = AbortSignal.any([signal, AbortSignal.timeout(removalMs)]);
-        const notice = await call({ method: "PUT", name: noticeOf(sha256), body: nothing }, until);
+        const notice = await call({ method: "PUT", name: noticeOf(sha256), body: emptyBody }, until);
         if (notice.status !== 200) refuse(notice);
         const age = await ageIn(nameOf(sha256));
         const goes = age !== undefined && age >= youngMs;
@@ -212,7 +212,7 @@ export const expectBucket = async (place: S3Place, name: string, signal: AbortSi
     const at = { name: `start/${name}` };
     // Without the right to list, S3 answers "forbidden" for an object that does not exist.
     for (const method of ["PUT", "GET", "DELETE", "GET"] as const) {
-      const answer = await call({ ...at, method, ...(method === "PUT" ? { body: nothing } : {}) });
+      const answer = await call({ ...at, method, ...(method === "PUT" ? { body: emptyBody } : {}) });
       if (answer.status === 404 && method === "PUT") throw refusalOf(answer);
     }
   } catch (error) {

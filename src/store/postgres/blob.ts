@@ -8,7 +8,7 @@ import type { Tables } from "../sql/schema.ts";
 import type { Blobs, Pieces } from "../store.ts";
 import { unavailable, unreadable } from "../unavailable.ts";
 import { configOf, openClient } from "./connection.ts";
-import { again } from "./fault.ts";
+import { retry } from "./fault.ts";
 import { clock } from "./lease.ts";
 import type { Trx } from "./outcome.ts";
 
@@ -70,7 +70,7 @@ export const createDatabaseBlobs = (options: {
     });
 
   const keep = async (ref: BlobRef, pieces: Pieces): Promise<void> => {
-    const { rows } = await again(
+    const { rows } = await retry(
       () =>
         sql<{ fresh: boolean }>`
           select at > ${clock} - ${touchedMs}::bigint as fresh from blobs where sha256 = ${ref.sha256}`.execute(db),
@@ -94,7 +94,7 @@ export const createDatabaseBlobs = (options: {
   async function* partsOf(sha256: string, bytes: number): AsyncGenerator<Buffer> {
     try {
       for (let at = 0; at * part < bytes; at += 1) {
-        const { rows } = await again(
+        const { rows } = await retry(
           () =>
             sql<{ data: Buffer }>`select data from blob_parts where sha256 = ${sha256} and part = ${at}`.execute(db),
           signal,
@@ -117,7 +117,7 @@ export const createDatabaseBlobs = (options: {
     async get(sha256) {
       if (!isHash(sha256)) return undefined;
       try {
-        const { rows } = await again(
+        const { rows } = await retry(
           () =>
             sql<{ bytes: number; data: Buffer | null }>`
               select bytes, data from blobs left join blob_parts using (sha256)
@@ -133,7 +133,7 @@ export const createDatabaseBlobs = (options: {
     async read(sha256) {
       if (!isHash(sha256)) return undefined;
       try {
-        const { rows } = await again(
+        const { rows } = await retry(
           () => sql<{ bytes: string }>`select bytes from blobs where sha256 = ${sha256}`.execute(db),
           signal,
         );

@@ -69,7 +69,7 @@ const withAnswerBound = (config: ClientConfig, { statement }: Bounds): ClientCon
   statement === 0 ? config : { query_timeout: statement + graceMs, ...config };
 
 /** Sets a connection's bounds. */
-export const settle = async (client: ClientBase, { statement, lock }: Bounds): Promise<void> => {
+export const applyBounds = async (client: ClientBase, { statement, lock }: Bounds): Promise<void> => {
   // Thanks to the keepalives, the server notices within half a minute that this host is gone, and ends what it held.
   // The first setting is a statement of its own, since the bound set for the database applies until it takes effect.
   await client.query(`set statement_timeout = ${statement}`);
@@ -95,7 +95,7 @@ export const openPool = (config: PoolConfig, bounds: Bounds, log: Log): Pool => 
     // not say so.
     onConnect(client: ClientBase): Promise<void> {
       client.on("error", () => {});
-      return settle(client, bounds);
+      return applyBounds(client, bounds);
     },
   });
   pool.on("error", (error) => log.warn({ error: messageOf(error) }, "an idle database connection broke"));
@@ -108,7 +108,7 @@ export const openClient = async (config: ClientConfig, bounds: Bounds): Promise<
   client.on("error", () => {});
   try {
     await client.connect();
-    await settle(client, bounds);
+    await applyBounds(client, bounds);
   } catch (error) {
     await client.end().catch(() => {});
     throw error;

@@ -66,7 +66,7 @@ export const pauseAfter = (tries: number, signal: AbortSignal): Promise<void> =>
 export const requestMs = 10_000;
 
 /** Tries until it works, fails for good, `requestMs` have passed, or the signal aborts. */
-export const again = async <T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> => {
+export const retry = async <T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> => {
   const until = performance.now() + requestMs;
   for (let tries = 0; ; tries += 1) {
     try {
@@ -83,6 +83,6 @@ export const retryingEach = <Port extends object>(port: Port, signal: AbortSigna
   Object.fromEntries(
     (Object.entries(port) as [string, (...given: unknown[]) => Promise<unknown>][]).map(([name, operation]) => [
       name,
-      (...given: unknown[]) => again(() => operation(...given), signal),
+      (...given: unknown[]) => retry(() => operation(...given), signal),
     ]),
   ) as Port;

@@ -3,7 +3,7 @@ import type { Pool, PoolClient } from "pg";
 import { messageOf } from "../../error.ts";
 import type { Log } from "../../log.ts";
 import { createIndex, type Index, indexes } from "../sql/migration/index-set.ts";
-import { cancelQuery, indexBounds, settle } from "./connection.ts";
+import { cancelQuery, indexBounds, applyBounds } from "./connection.ts";
 
 /**
  * Indexes of a log in use, built while the service runs: `create index concurrently` locks nobody out, and takes
@@ -27,7 +27,7 @@ export const buildIndexes = ({ pool, other, log }: { pool: Pool; other: Pool; lo
     while (!stop.signal.aborted) {
       try {
         client = await pool.connect();
-        await settle(client, indexBounds);
+        await applyBounds(client, indexBounds);
         if (await build(client, log, stop.signal)) return;
       } catch (error) {
         if (stop.signal.aborted) return;

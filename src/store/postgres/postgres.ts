@@ -36,7 +36,7 @@ import {
   shareOf,
   slowBounds,
 } from "./connection.ts";
-import { again, retryingEach } from "./fault.ts";
+import { retry, retryingEach } from "./fault.ts";
 import { buildIndexes } from "./late-index.ts";
 import {
   claimedIn,
@@ -44,7 +44,7 @@ import {
   forgetDirectories,
   isHere,
   streamsBegunIn,
-  place,
+  recordPlacements,
   prepareNodes,
   projectsOf,
 } from "./node/placement.ts";
@@ -220,7 +220,8 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
       const left = self === undefined ? [] : await projectsOf(trx, erased);
       await save(trx, changes, now);
       const made = streamsBegunIn(changes.events);
-      if (self !== undefined) await place(trx, self, { made, claimed: claimedIn(changes.heads, heads), erased });
+      if (self !== undefined)
+        await recordPlacements(trx, self, { made, claimed: claimedIn(changes.heads, heads), erased });
       await forgetDirectories(trx, left);
       return { value: { ...changes, hints: hintsOf(changes, heads, { self, made, now }) }, id };
     });
@@ -248,7 +249,7 @@ export const createPostgresStore = async (options: Options): Promise<Store> => {
 
   /** Runs any other write in a transaction of its own, and tries it again like reads. */
   const apart = <T>(work: (trx: Trx) => Promise<T>): Promise<T> =>
-    again(
+    retry(
       () =>
         transact(async (trx) => {
           const value = await work(trx);

@@ -130,16 +130,16 @@ export const missionRow = (state: MissionState): Tables["missions"] => ({
 });
 
 export const searchText = (state: Fold): string => {
-  if (isMissionFold(state)) return plain(`${state.title}\n${state.missionID}\n${state.directory}`).toLowerCase();
+  if (isMissionFold(state)) return storableText(`${state.title}\n${state.missionID}\n${state.directory}`).toLowerCase();
   const request = typeof state.request === "string" ? state.request : state.request.head;
-  return plain(`${state.title}\n${state.taskID}\n${request}`).toLowerCase();
+  return storableText(`${state.title}\n${state.taskID}\n${request}`).toLowerCase();
 };
 
 export const metadataRows = (state: Fold): Tables["metadata"][] =>
   Object.entries(state.metadata).map(([key, value]) => ({
     stream: streamOf(state),
-    key: plain(key),
-    value: plain(textOf(value)),
+    key: storableText(key),
+    value: storableText(textOf(value)),
   }));
 
 /** Whether the event decides what metadata its stream has. */
@@ -150,7 +150,7 @@ export const namesMetadata = (event: DomainEvent): boolean =>
 const textOf = (value: Json): string => (typeof value === "string" ? value : JSON.stringify(value));
 
 /** A text that both databases can store in a column: PostgreSQL rejects NUL and lone surrogates. */
-export const plain = (text: string): string => text.toWellFormed().replaceAll("\0", "\uFFFD");
+export const storableText = (text: string): string => text.toWellFormed().replaceAll("\0", "\uFFFD");
 
 export const hash = (...parts: readonly string[]): string =>
   createHash("sha256").update(JSON.stringify(parts)).digest("hex");

@@ -10,7 +10,7 @@ import { ClaimLost } from "../../store/claimed-stream.ts";
 import { GitError } from "../../workspace/git/git.ts";
 import { keepText, loadText } from "../../store/blob/text.ts";
 import type { Squad } from "../../squad/squad.ts";
-import { counted, failed, sized } from "../../tool/result.ts";
+import { counted, failed, truncatedResult } from "../../tool/result.ts";
 import { type ToolResult, WaitsForAnswer } from "../../tool/tool.ts";
 import type { ForkMerge } from "../../workspace/workspace.ts";
 import type { Run } from "../run.ts";
@@ -243,7 +243,7 @@ const resultOf = ({ end, fork }: Session, said: string, did: string, callID: str
     return failed(
       `Its change is not in the Task's files, for these were changed there too: ${joined.conflicts.join(", ")}. ${joined.commit === undefined ? `It is on ${joined.branch}.` : `It is commit ${joined.commit.slice(0, 12)}: see it with \`git diff ${fork?.commit.slice(0, 12)} ${joined.commit.slice(0, 12)}\` and take over what holds.`}\n\nIts last words: ${words.slice(0, 4000)}${facts}`,
     );
-  if (outcome === "finished") return sized(`${words}${facts}`, { callID });
+  if (outcome === "finished") return truncatedResult(`${words}${facts}`, { callID });
   const how = outcome === "failed" ? "The agent failed" : "The agent was stopped";
   return failed(`${how}: ${reason ?? "no reason is known"}\n\nIts last words: ${words.slice(0, 4000)}${facts}`);
 };

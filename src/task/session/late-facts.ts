@@ -11,7 +11,7 @@ import type { Run } from "../run.ts";
  * it works, or that matter from its first command on. Facts that its conversation already contains are not repeated,
  * not even by a later run.
  */
-export const createNews = (run: Run, { blocked = {}, red = {} }: Facts) => {
+export const createLateFacts = (run: Run, { blocked = {}, red = {} }: Facts) => {
   const told = new WeakMap<Conversation, Set<string>>();
   const isTold = (chat: Conversation, words: string): boolean => {
     const known = told.get(chat) ?? new Set();

@@ -18,7 +18,7 @@ import { verdict } from "../../tool/task/verdict.ts";
 import type { Tool } from "../../tool/tool.ts";
 import { withAttachments } from "../workspace/attachment.ts";
 import type { Run } from "../run.ts";
-import { createNews } from "./late-facts.ts";
+import { createLateFacts } from "./late-facts.ts";
 import { heldBack } from "./planning.ts";
 
 /** Composes what each session of a run works with: its agent's tools, and the run's functions as an `AgentSession`. */
@@ -28,7 +28,7 @@ export type Toolset = { tools: ReadonlyMap<string, Tool>; specs: readonly ToolSp
 export const createToolset = (run: Run, { agents, skills }: Squad, facts: Facts) => {
   const rules = compileRules(run.permissions, run.state().projectRules);
   const checks = facts.checks.filter(isCommand).map(({ run: command }) => command.trim());
-  const news = createNews(run, facts);
+  const news = createLateFacts(run, facts);
   let known: ReadonlySet<string> | undefined;
   /** Keys of the commands that count as evidence. */
   const keys = () => (known ??= new Set([...(facts.named ?? []), ...checks].flatMap(commandKeys)));

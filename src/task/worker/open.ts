@@ -3,7 +3,7 @@ import { remoteOf } from "../../domain/state/task.ts";
 import { isCrashLoop } from "../../domain/task/crash.ts";
 import { dueNow } from "../../engine/due.ts";
 import { messageOf, ServiceError } from "../../error.ts";
-import { commonDirOf, here } from "../../repository/repository.ts";
+import { commonDirOf, withLocalDirectory } from "../../repository/repository.ts";
 import type { Claim } from "../../store/store.ts";
 import { EnvironmentLost } from "../../workspace/error.ts";
 import { createFiles } from "../../workspace/file/files.ts";
@@ -31,7 +31,7 @@ export const openRun = async (
 ): Promise<Run | undefined> => {
   const folded = await deps.store.state(claim.stream);
   if (folded === undefined) return undefined;
-  const run = await composeRun(deps, claim, here(deps.repositories, folded), signal, scope);
+  const run = await composeRun(deps, claim, withLocalDirectory(deps.repositories, folded), signal, scope);
   if (run.state().lifecycle !== "active") {
     await run.record([], { due: null });
     return run;

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { componentsOf, decodePath } from "../../workspace/file/files.ts";
 import type { Git } from "../../workspace/git/git.ts";
 import { move, remove } from "../file/move.ts";
-import { answer, failed, truncateMiddle, ok, shown, sized, withoutEnd } from "../result.ts";
+import { answer, failed, truncateMiddle, ok, shown, truncatedResult, withoutEnd } from "../result.ts";
 import { type Tool, type ToolContext, type ToolResult, hiddenFromModels } from "../tool.ts";
 
 const actions = ["status", "diff", "log", "show", "grep", "restore", "add", "commit", "mv", "rm"] as const;
@@ -120,14 +120,14 @@ const inRepository = async (call: Input, repository: Git, context: ToolContext):
     const text = withoutEnd(stdout);
     const note = hidden.length === 0 ? "" : `Not shown, because they may not be read: ${hidden.map(shown).join(", ")}.`;
     if (text.length === 0) return ok(note === "" ? none : note);
-    return sized(note === "" ? text : Buffer.concat([text, Buffer.from(`\n${note}`)]), context);
+    return truncatedResult(note === "" ? text : Buffer.concat([text, Buffer.from(`\n${note}`)]), context);
   };
   // In its own worktree a Task is on no branch.
   const branch = workspace.prepared.kind === "directory" ? ["--branch"] : [];
   const say = async (args: string[], none: string) => {
     const { stdout } = await repository.run([...args, "--", ...paths], { signal });
     const text = withoutEnd(stdout);
-    return text.length === 0 ? ok(none) : sized(text, context);
+    return text.length === 0 ? ok(none) : truncatedResult(text, context);
   };
   switch (call.action) {
     case "status": {
@@ -140,7 +140,9 @@ const inRepository = async (call: Input, repository: Git, context: ToolContext):
       const lines = fields.flatMap((kind, at) => (at % 2 === 0 ? [`${kind} ${shown(fields[at + 1] ?? "")}`] : []));
       const added = (await untracked()).map((path) => `A ${shown(path)}`);
       const all = [...lines, ...added].toSorted((a, b) => (a.slice(2) < b.slice(2) ? -1 : 1));
-      return all.length === 0 ? ok(`Nothing differs from the Task's base, ${base}.`) : sized(all.join("\n"), context);
+      return all.length === 0
+        ? ok(`Nothing differs from the Task's base, ${base}.`)
+        : truncatedResult(all.join("\n"), context);
     }
     case "diff": {
       const stat = call.stat === true ? ["--stat"] : [];
@@ -164,7 +166,7 @@ const inRepository = async (call: Input, repository: Git, context: ToolContext):
       if (added.length > maxUntracked) parts.push(`${added.length - maxUntracked} more new files: see status.`);
       if (tracked.outcome === "error" || added.length === 0)
         return tracked.output === "" ? ok(`Nothing differs from the Task's base, ${base}.`) : tracked;
-      return sized(parts.join("\n"), context);
+      return truncatedResult(parts.join("\n"), context);
     }
     case "log":
       return say(

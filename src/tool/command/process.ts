@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { plainText } from "../../process/plain-text.ts";
-import { answer, failed, maxOutput, ok, outputPath, sized } from "../result.ts";
+import { answer, failed, maxOutput, ok, outputPath, truncatedResult } from "../result.ts";
 import type { Tool, ToolContext, ToolResult, BackgroundCommand } from "../tool.ts";
 
 const input = z.strictObject({
@@ -64,7 +64,7 @@ export const report = async (
 ): Promise<ToolResult> => {
   const text = (await plainText(job.take())).trimEnd();
   const ran = job.ended();
-  const shown = sized(text, context);
+  const shown = truncatedResult(text, context);
   // Short output is already in the conversation, in the results of earlier reads.
   const all = ran !== undefined && ran.output.length > Math.max(text.length + 2, maxOutput) ? ran.output : undefined;
   const lines = [first, text === "" ? "(no new output)" : shown.output];

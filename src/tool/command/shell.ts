@@ -4,7 +4,7 @@ import { plainText } from "../../process/plain-text.ts";
 import type { CommandResult } from "../../process/process.ts";
 import { isOpenSlice } from "../../domain/state/task.ts";
 import { report } from "./process.ts";
-import { answer, counted, failed, sized } from "../result.ts";
+import { answer, counted, failed, truncatedResult } from "../result.ts";
 import type { Tool, ToolContext, ToolResult } from "../tool.ts";
 
 const input = z.strictObject({
@@ -121,7 +121,7 @@ const run = async (call: z.infer<typeof input>, context: ToolContext, proves: Pr
   const text = (await plainText(ran.output)).trimEnd();
   const note = heldNote(ran);
   const after = `after ${(ran.durationMs / 1000).toFixed(1)} s`;
-  const shown = sized(text, context);
+  const shown = truncatedResult(text, context);
   const evidence =
     proves === undefined || ran.exitCode === null
       ? {}

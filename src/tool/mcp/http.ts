@@ -1,6 +1,6 @@
 import { setImmediate as tick } from "node:timers/promises";
 import { fetchFrom } from "../../outbound/fetch.ts";
-import { hear } from "./message.ts";
+import { reduceMessage } from "./message.ts";
 import { type McpAuth, McpFailure } from "./server.ts";
 
 /**
@@ -36,7 +36,7 @@ export const fetchOf = (server: {
   let questions = 0;
 
   const heard = async (text: string): Promise<string | null> => {
-    const said = await hear(text);
+    const said = await reduceMessage(text);
     if (said !== null && "problem" in said) throw new McpFailure(said.problem);
     questions += said?.asks ?? 0;
     return said === null || (said.asks > 0 && questions > mostQuestions) ? null : said.text;

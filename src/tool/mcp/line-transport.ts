@@ -1,7 +1,7 @@
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
 import { messageOf } from "../../error.ts";
 import type { InteractiveProcess } from "../../process/process.ts";
-import { hear } from "./message.ts";
+import { reduceMessage } from "./message.ts";
 import { McpFailure } from "./server.ts";
 
 /**
@@ -35,7 +35,7 @@ export const createLineTransport = (program: InteractiveProcess, over: (why: Mcp
   /** A long message is read in a thread; later messages must not overtake it. */
   let before: Promise<void> | undefined;
   let questions = 0;
-  const said = (heard: Awaited<ReturnType<typeof hear>>) => {
+  const said = (heard: Awaited<ReturnType<typeof reduceMessage>>) => {
     // Programs that log to standard output are common; a line that is not a message is ignored.
     if (ended || heard === null) return;
     if ("problem" in heard) return end(heard.problem);
@@ -46,7 +46,7 @@ export const createLineTransport = (program: InteractiveProcess, over: (why: Mcp
   };
   const listen = (text: string) => {
     if (text.trim() === "") return;
-    const heard = hear(text);
+    const heard = reduceMessage(text);
     if (before === undefined && !(heard instanceof Promise))
       try {
         return said(heard);

@@ -8,7 +8,7 @@ import { inThread, type Job, ThreadLimit } from "../../thread.ts";
  */
 
 /** `text`: the remaining JSON; `asks`: how many questions it contains. null: nothing remains. */
-export type Heard = { text: string; asks: number } | { problem: string } | null;
+export type ReducedMessage = { text: string; asks: number } | { problem: string } | null;
 
 const mostLevels = 100;
 /** Content blocks of one call's result; further ones are only counted. */
@@ -29,7 +29,7 @@ type Fields = Record<string, unknown>;
 const isFields = (value: unknown): value is Fields =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-const heardOf = (text: string): Heard => {
+const heardOf = (text: string): ReducedMessage => {
   if (!isTextNestedWithin(text, mostLevels)) return { problem: `it sent a message of more than ${mostLevels} levels` };
   let value: unknown;
   try {
@@ -128,9 +128,9 @@ const isSmall = (value: unknown): boolean => {
 };
 
 /** Runs in a thread for long texts. */
-export const messageJob: Job<string, Heard> = { name: "mcp-message", run: heardOf };
+export const messageJob: Job<string, ReducedMessage> = { name: "mcp-message", run: heardOf };
 
-export const hear = (text: string): Heard | Promise<Heard> =>
+export const reduceMessage = (text: string): ReducedMessage | Promise<ReducedMessage> =>
   text.length <= shortest
     ? heardOf(text)
     : inThread(messageJob, text).catch((error: unknown) => {

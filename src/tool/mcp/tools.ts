@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { counted, failed, markForeign, sized } from "../result.ts";
+import { counted, failed, markForeign, truncatedResult } from "../result.ts";
 import type { Tool, ToolContext, ToolResult } from "../tool.ts";
 import type { McpConnections } from "./connections.ts";
 import { type ListedTool, McpFailure } from "./server.ts";
@@ -65,7 +65,7 @@ const toolOf = (
 });
 
 const shown = (server: string, text: string, ok: boolean, context: ToolContext): ToolResult => {
-  const result = sized(text, context);
+  const result = truncatedResult(text, context);
   return { ...result, outcome: ok ? "ok" : "error", output: markForeign(`MCP server ${server}`, result.output) };
 };
 

@@ -2,7 +2,7 @@ import { parse } from "yaml";
 import { z } from "zod";
 import { messageOf } from "../../error.ts";
 import type { Files } from "../../workspace/file/files.ts";
-import { markForeign, failed, truncateMiddle, ok, shown, sized } from "../result.ts";
+import { markForeign, failed, truncateMiddle, ok, shown, truncatedResult } from "../result.ts";
 import type { Tool, ToolContext, ToolResult } from "../tool.ts";
 
 /**
@@ -91,7 +91,7 @@ const readAny = async (
     signal,
   } = context;
   const owned = own.find((candidate) => candidate.name === name);
-  if (owned !== undefined) return sized(owned.text, context);
+  if (owned !== undefined) return truncatedResult(owned.text, context);
   const skills = await findSkills(files);
   signal.throwIfAborted();
   const found = skills.find((candidate) => candidate.name === name);

@@ -5,7 +5,7 @@ import { inThread } from "../../thread.ts";
 import { readable } from "./readable.ts";
 import { OutboundRefused } from "../../outbound/address.ts";
 import { fetchOutbound, type FetchedPage } from "../../outbound/request.ts";
-import { answer, counted, failed, sized } from "../result.ts";
+import { answer, counted, failed, truncatedResult } from "../result.ts";
 import type { Tool, ToolContext, ToolResult } from "../tool.ts";
 
 const input = z.strictObject({ url: z.string().min(1).max(4000) });
@@ -53,7 +53,7 @@ const shownPage = async (page: FetchedPage, context: ToolContext): Promise<ToolR
     body.length <= mostAtOnce ? readable.run(request) : await inThread(readable, request, { signal: context.signal });
   // An end mark that the page cannot predict, so it cannot fake its own end; deterministic for the same page.
   const mark = createHmac("sha256", salt).update(body).digest("hex").slice(0, 12);
-  const shown = sized(text, context);
+  const shown = truncatedResult(text, context);
   return {
     ...shown,
     outcome,

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Given } from "../../protocol/event/workspace.ts";
 import type { Git } from "../git/git.ts";
 import { isWithin } from "../../process/sandbox/system-mount.ts";
-import { most, textAt } from "../file/bounded-read.ts";
+import { sizeLimits, textAt } from "../file/bounded-read.ts";
 import { FileRefused, openFolder } from "../file/folder.ts";
 
 /**
@@ -99,7 +99,7 @@ const plainLines = (toplevel: string): Set<string> => {
   const file = join(toplevel, ".gitignore");
   let lines: string[];
   try {
-    lines = textAt(file, most.config, { nofollow: true })?.split(/\r?\n/) ?? [];
+    lines = textAt(file, sizeLimits.config, { nofollow: true })?.split(/\r?\n/) ?? [];
   } catch (error) {
     if (error instanceof FileRefused) return new Set();
     throw error;

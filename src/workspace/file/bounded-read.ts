@@ -13,7 +13,7 @@ import { FileRefused } from "./folder.ts";
  * Limits in bytes. `pointer`: files of one line. `config`: room for ten thousand branches. A larger file is not one
  * that git wrote.
  */
-export const most = {
+export const sizeLimits = {
   pointer: 64 * 1024,
   config: 1024 * 1024,
   refs: 64 * 1024 * 1024,

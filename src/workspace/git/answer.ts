@@ -1,6 +1,6 @@
 import { lstatSync, realpathSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
-import { expectBounded, most, statsAt, textAt } from "../file/bounded-read.ts";
+import { expectBounded, sizeLimits, statsAt, textAt } from "../file/bounded-read.ts";
 import { FileRefused } from "../file/folder.ts";
 import type { GitDirs } from "./git-dir.ts";
 
@@ -102,7 +102,7 @@ export const settingsIn = (config: string, wanted: Pick<RegExp, "test">, key: Re
 
 /** The folders that the config names as the work tree. */
 export const workTreesOf = (gitDir: string, config: string): string[] => {
-  const own = /worktreeconfig/i.test(config) ? (textAt(join(gitDir, "config.worktree"), most.config) ?? "") : "";
+  const own = /worktreeconfig/i.test(config) ? (textAt(join(gitDir, "config.worktree"), sizeLimits.config) ?? "") : "";
   return /worktree\s*=/i.test(config) || own !== ""
     ? settingsIn(`${config}\n${own}`, /^core$/i, /^worktree$/i).map((path) => resolve(gitDir, path))
     : [];
@@ -113,7 +113,7 @@ export const workTreesOf = (gitDir: string, config: string): string[] => {
  */
 const namesWorktree = (gitDir: string, commonDir: string, folder: string): boolean => {
   if (dirname(gitDir) !== join(commonDir, "worktrees")) return false;
-  const back = textAt(join(gitDir, "gitdir"), most.pointer)?.replace(/\n$/, "");
+  const back = textAt(join(gitDir, "gitdir"), sizeLimits.pointer)?.replace(/\n$/, "");
   if (back === undefined || back === "") return false;
   const dotGit = resolve(gitDir, back);
   return basename(dotGit) === ".git" && realOf(dirname(dotGit)) === folder;
@@ -154,7 +154,9 @@ export const expectMutualReference = (folder: string, dirs: GitDirs, config: str
   }
   expectOwn(commonDir, ownNames);
   expectOwn(gitDir, ["HEAD", "index", ...logNames]);
-  const branch = /^ref:\s*(refs\/heads\/.+)$/m.exec(textAt(join(gitDir, "HEAD"), most.pointer) ?? "")?.[1]?.trim();
+  const branch = /^ref:\s*(refs\/heads\/.+)$/m
+    .exec(textAt(join(gitDir, "HEAD"), sizeLimits.pointer) ?? "")?.[1]
+    ?.trim();
   if (branch !== undefined && branch.length > longestPath)
     throw new FileRefused(
       "too-big",
@@ -244,6 +246,6 @@ export const borrowedBy = (commonDir: string): string[] => {
 
 /** The lines of an object folder's `info/alternates`, as written. */
 export const alternatesIn = (objects: string): string[] =>
-  (textAt(join(objects, "info/alternates"), most.pointer) ?? "")
+  (textAt(join(objects, "info/alternates"), sizeLimits.pointer) ?? "")
     .split("\n")
     .filter((line) => line !== "" && !line.startsWith("#"));

@@ -1,5 +1,5 @@
 import { join, resolve } from "node:path";
-import { most, statsAt, textAt } from "../file/bounded-read.ts";
+import { sizeLimits, statsAt, textAt } from "../file/bounded-read.ts";
 import { FileRefused } from "../file/folder.ts";
 
 /** Finds the git directories of a worktree and its repository by reading files, without a process. */
@@ -13,10 +13,10 @@ export type GitDirs = { gitDir: string; commonDir: string };
 export const locateGit = (toplevel: string, known?: string): GitDirs => {
   const dotGit = join(toplevel, ".git");
   const isFolder = known !== undefined || statsAt(dotGit)?.isDirectory() === true;
-  const pointer = isFolder ? undefined : textAt(dotGit, most.pointer);
+  const pointer = isFolder ? undefined : textAt(dotGit, sizeLimits.pointer);
   const named = pointer?.startsWith("gitdir: ") ? pointer.slice("gitdir: ".length).replace(/\n$/, "") : ".git";
   const gitDir = known ?? resolve(toplevel, named);
-  const common = textAt(join(gitDir, "commondir"), most.pointer)?.replace(/\n$/, "");
+  const common = textAt(join(gitDir, "commondir"), sizeLimits.pointer)?.replace(/\n$/, "");
   return { gitDir, commonDir: common === undefined ? gitDir : resolve(gitDir, common) };
 };
 
@@ -58,7 +58,7 @@ export const blankedKeys = async (dirs: GitDirs, list: () => Promise<Buffer>): P
   if (before?.stamp === stamp) return before.keys;
 
   const text = configsOf(dirs)
-    .map((path) => textAt(path, most.config) ?? "")
+    .map((path) => textAt(path, sizeLimits.config) ?? "")
     .join("\n");
   const named = suspicious.test(text)
     ? (await list())

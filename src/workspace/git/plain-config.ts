@@ -1,4 +1,4 @@
-import { most, textAt } from "../file/bounded-read.ts";
+import { sizeLimits, textAt } from "../file/bounded-read.ts";
 import { FileRefused } from "../file/folder.ts";
 
 /** Picks the settings of a repository that are needed to read it. */
@@ -10,7 +10,7 @@ const keptKeys =
 /** The text of the file; "" if it is not a regular file, or far too long for a config. */
 const textOf = (file: string): string => {
   try {
-    return textAt(file, most.config) ?? "";
+    return textAt(file, sizeLimits.config) ?? "";
   } catch (error) {
     if (error instanceof FileRefused) return "";
     throw error;

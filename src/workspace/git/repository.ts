@@ -1,7 +1,7 @@
 import { statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { inflateSync } from "node:zlib";
-import { expectBounded, most, readBounded, statsAt, textAt } from "../file/bounded-read.ts";
+import { expectBounded, sizeLimits, readBounded, statsAt, textAt } from "../file/bounded-read.ts";
 import { FileRefused } from "../file/folder.ts";
 import { expectMutualReference, settingsIn, workTreesOf } from "./answer.ts";
 import { type GitDirs, locateGit } from "./git-dir.ts";
@@ -31,7 +31,7 @@ const isGitDir = ({ gitDir, commonDir }: GitDirs) =>
 
 /** Throws FileRefused if a Git directory is incomplete or broken: it has these names, but something else is there. */
 const expectGitDir = ({ gitDir, commonDir }: GitDirs): void => {
-  expectBounded(join(gitDir, "HEAD"), most.pointer);
+  expectBounded(join(gitDir, "HEAD"), sizeLimits.pointer);
   for (const path of [join(commonDir, "objects"), join(commonDir, "refs")])
     if (statsAt(path)?.isDirectory() === false)
       throw new FileRefused("not-a-file", `Expected a folder at "${path}", got something else`);
@@ -67,7 +67,7 @@ const repositoryAt = (folder: string): Omit<Repository, "prefix"> | undefined =>
   const dotGit = join(folder, ".git");
   const there = statsAt(dotGit);
   if (there === undefined) return undefined;
-  if (!there.isDirectory()) expectBounded(dotGit, most.pointer);
+  if (!there.isDirectory()) expectBounded(dotGit, sizeLimits.pointer);
   const dirs = locateGit(folder, there.isDirectory() ? dotGit : undefined);
   if (!there.isDirectory() && dirs.gitDir === dotGit)
     throw new FileRefused("not-a-file", `Expected "gitdir: <path>" in "${dotGit}", got something else`);
@@ -75,7 +75,7 @@ const repositoryAt = (folder: string): Omit<Repository, "prefix"> | undefined =>
     expectGitDir(dirs);
     return undefined;
   }
-  const config = textAt(join(dirs.commonDir, "config"), most.config) ?? "";
+  const config = textAt(join(dirs.commonDir, "config"), sizeLimits.config) ?? "";
   expectMutualReference(folder, dirs, config);
   const elsewhere = dirs.gitDir === dirs.commonDir && workTreesOf(dirs.gitDir, config).some((path) => path !== folder);
   const unusual = elsewhere || /\brefstorage\s*=|\bbare\s*=?\s*(true|yes|on|1|$)/im.test(config);
@@ -84,14 +84,14 @@ const repositoryAt = (folder: string): Omit<Repository, "prefix"> | undefined =>
 
 /** Throws FileRefused if something is in place of a repository's file that git would wait for, or that is too large. */
 export const expectFiles = ({ gitDir, commonDir, config }: Repository): void => {
-  expectBounded(join(gitDir, "config.worktree"), most.config);
-  expectBounded(join(gitDir, "index"), most.index);
-  for (const name of ["packed-refs", "shallow"]) expectBounded(join(commonDir, name), most.refs);
+  expectBounded(join(gitDir, "config.worktree"), sizeLimits.config);
+  expectBounded(join(gitDir, "index"), sizeLimits.index);
+  for (const name of ["packed-refs", "shallow"]) expectBounded(join(commonDir, name), sizeLimits.refs);
   for (const name of ["info/exclude", "info/attributes", "info/grafts", "objects/info/alternates"])
-    expectBounded(join(commonDir, name), most.config);
+    expectBounded(join(commonDir, name), sizeLimits.config);
   if (/\[\s*include/i.test(config))
     for (const path of settingsIn(config, /^include(if\s.*)?$/i, /^path$/i))
-      expectBounded(resolve(commonDir, path), most.config);
+      expectBounded(resolve(commonDir, path), sizeLimits.config);
 };
 
 const oid = /^([0-9a-f]{40}|[0-9a-f]{64})$/;
@@ -100,7 +100,7 @@ const longestOid = 65;
 
 /** Where HEAD points: a branch's full name, or a commit when detached. undefined: only git can say. */
 export const headOf = (gitDir: string): { ref: string | null; oid: string | null } | undefined => {
-  const text = textAt(join(gitDir, "HEAD"), most.pointer)?.trim();
+  const text = textAt(join(gitDir, "HEAD"), sizeLimits.pointer)?.trim();
   if (text === undefined) return undefined;
   const ref = text.startsWith("ref: ") ? text.slice("ref: ".length) : undefined;
   // A name that leads out of the refs is not a ref; git says so.
@@ -146,7 +146,7 @@ export const packedRef = (commonDir: string, ref: string): string | null => {
 };
 
 const packedRefIn = (path: string, ref: string): string | null => {
-  const packed = readBounded(path, most.refs);
+  const packed = readBounded(path, sizeLimits.refs);
   if (packed === undefined) return null;
   // Searched as bytes: there may be a million lines.
   const wanted = Buffer.from(` ${ref}\n`);
@@ -161,7 +161,7 @@ const packedRefIn = (path: string, ref: string): string | null => {
 /** The text of a loose ref; undefined also for a folder, which holds refs with longer names. */
 const looseRef = (path: string): string | undefined => {
   try {
-    return textAt(path, most.pointer);
+    return textAt(path, sizeLimits.pointer);
   } catch (error) {
     if (error instanceof FileRefused && isFolder(path)) return undefined;
     throw error;

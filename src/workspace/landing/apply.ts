@@ -13,7 +13,7 @@ import { holderOf, type IndexLock, isHeldElsewhere, lockIndex, whoHolds } from "
 import { copyOf, makeIndex, removeCopy } from "./new-index.ts";
 import { matchesState, stateOf } from "./path-state.ts";
 import type { LandRequest } from "./request.ts";
-import { changedSince, put, removeNew, removeStaged, stage, type Staged } from "./stage.ts";
+import { changedSince, placeFile, removeNew, removeStaged, stage, type Staged } from "./stage.ts";
 import { pathsStillAsWritten, takeBack } from "./take-back.ts";
 
 /**
@@ -197,7 +197,7 @@ const putAll = async (
     if (prepared === undefined) continue;
     // Noted first, because a write that fails may still have happened.
     wrote?.add(path.path);
-    const stamp = await put(request, at, path, prepared);
+    const stamp = await placeFile(request, at, path, prepared);
     if (stamp === undefined) return { edited: path.path };
     stamps.set(path.path, stamp);
   }

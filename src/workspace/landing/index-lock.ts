@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { isAlive, type ProcessMark, processPlace, thisProcess } from "../../process/command/process-identity.ts";
 import { lockName } from "../../store/lock.ts";
-import { most, readBounded } from "../file/bounded-read.ts";
+import { sizeLimits, readBounded } from "../file/bounded-read.ts";
 import { FileRefused } from "../file/folder.ts";
 
 /**
@@ -26,7 +26,7 @@ const lockOf = (gitDir: string) => join(gitDir, "index.lock");
  */
 const textOf = (path: string): string | undefined => {
   try {
-    return readBounded(path, most.index, { first: 5000 })?.toString("latin1");
+    return readBounded(path, sizeLimits.index, { first: 5000 })?.toString("latin1");
   } catch (error) {
     if (error instanceof FileRefused) return undefined;
     throw error;

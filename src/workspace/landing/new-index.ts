@@ -1,7 +1,7 @@
 import { rmSync, statSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import { pace } from "../../pace.ts";
-import { copyBounded, most } from "../file/bounded-read.ts";
+import { copyBounded, sizeLimits } from "../file/bounded-read.ts";
 import { encodePath } from "../file/path.ts";
 import { type Change, changesOf } from "../object/tree-change.ts";
 import { entriesOf } from "./index-entry.ts";
@@ -30,7 +30,7 @@ export const makeIndex = async (request: LandRequest): Promise<void> => {
   const copy = copyOf(request);
   step("copy index");
   rmSync(`${copy}.lock`, { force: true });
-  if (!(await copyBounded(index, copy, most.index)))
+  if (!(await copyBounded(index, copy, sizeLimits.index)))
     throw new Error(`Expected the project's index at ${index}, got nothing there.`);
   // git trusts a file older than its index without reading it: the copy must not look newer than the original.
   const seconds = Math.floor(statSync(index).mtimeMs / 1000);

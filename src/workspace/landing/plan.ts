@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { LandedPath } from "../../protocol/event/workspace.ts";
 import { pace } from "../../pace.ts";
-import { most, textAt } from "../file/bounded-read.ts";
+import { sizeLimits, textAt } from "../file/bounded-read.ts";
 import { holdsOnly, inspectFile, type InspectedFile } from "../file/inspect.ts";
 import { removeTree } from "../file/remove-tree.ts";
 import type { Git } from "../git/git.ts";
@@ -153,7 +153,9 @@ const editsOf = async (
 
 /** Whether this repository honours the executable bit. */
 const keepsModes = ({ commonDir }: WorktreeRecord): boolean =>
-  !/^[ \t]*filemode[ \t]*=[ \t]*(false|no|off|0)[ \t\r]*$/im.test(textAt(join(commonDir, "config"), most.config) ?? "");
+  !/^[ \t]*filemode[ \t]*=[ \t]*(false|no|off|0)[ \t\r]*$/im.test(
+    textAt(join(commonDir, "config"), sizeLimits.config) ?? "",
+  );
 
 /**
  * SHA-256 of the bytes that each added or changed path will have on disk: those of the worktree, on which the checks

@@ -132,7 +132,7 @@ const withoutChange = (stamp: string) => stamp.slice(0, stamp.lastIndexOf("."));
  * Puts one path of the plan in its place. Resolves to the path's new stamp; undefined: the user saved it at this
  * moment, and nothing was changed.
  */
-export const put = async (
+export const placeFile = async (
   request: LandRequest,
   at: number,
   path: LandedPath,

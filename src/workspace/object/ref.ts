@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, renameSync, rmdirSync, rmSync, writeFileSync } f
 import { dirname, join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { messageOf } from "../../error.ts";
-import { most, statsAt, textAt } from "../file/bounded-read.ts";
+import { sizeLimits, statsAt, textAt } from "../file/bounded-read.ts";
 import type { Git } from "../git/git.ts";
 import { packedRef, refOf } from "../git/repository.ts";
 
@@ -49,7 +49,7 @@ export const setRef = async ({ commonDir, git }: Refs, ref: string, commit: stri
 /** The content of a ref's file; undefined: no regular file is there. */
 const looseAt = (path: string): string | undefined => {
   try {
-    return textAt(path, most.pointer, { nofollow: true });
+    return textAt(path, sizeLimits.pointer, { nofollow: true });
   } catch {
     return undefined;
   }

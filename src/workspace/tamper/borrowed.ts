@@ -1,7 +1,7 @@
 import { lstatSync, mkdirSync, readlinkSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { z } from "zod";
-import { most, statsAt, textAt } from "../file/bounded-read.ts";
+import { sizeLimits, statsAt, textAt } from "../file/bounded-read.ts";
 import { FileRefused } from "../file/folder.ts";
 import { nestedGits } from "../git/nested.ts";
 import { repositoryOf } from "../git/repository.ts";
@@ -21,7 +21,7 @@ const contentOf = (path: string): string | undefined => {
   try {
     const stats = lstatSync(path, { throwIfNoEntry: false });
     if (stats?.isSymbolicLink() === true) return `link ${readlinkSync(path)}`;
-    return stats?.isFile() === true ? (textAt(path, most.pointer, { nofollow: true }) ?? "") : undefined;
+    return stats?.isFile() === true ? (textAt(path, sizeLimits.pointer, { nofollow: true }) ?? "") : undefined;
   } catch (error) {
     return error instanceof FileRefused ? error.message : undefined;
   }
@@ -78,7 +78,7 @@ export const forgetBorrowed = (home: string, taskID: string): void => rmSync(fil
  * none if nothing was recorded. Call it when no process of the Task's runs.
  */
 export const putBorrowedAside = (home: string, taskID: string, place: Place): string[] => {
-  const text = textAt(fileOf(home, taskID), most.config);
+  const text = textAt(fileOf(home, taskID), sizeLimits.config);
   if (text === undefined) return [];
   const before = borrowings.parse(JSON.parse(text));
   const aside = Object.entries(borrowedBelow(place)).flatMap(([path, content]) => {

@@ -51,7 +51,7 @@ export const suspectsIn = async (looks: Looks, indexes: Indexes): Promise<Change
 };
 
 /** Groups changes that are put back as one: a new repository, or a folder with its former content. */
-export const gather = (changes: readonly Change[], { root, before, after }: Looks): Found[] => {
+export const groupFound = (changes: readonly Change[], { root, before, after }: Looks): Found[] => {
   const found = new Map<string, Found>();
   const add = (path: string, gitDir: string, below: Found["below"] = []) => {
     const [old, now] = [before.nodes.get(path)?.seen, after.nodes.get(path)?.seen];

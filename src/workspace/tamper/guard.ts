@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import { setImmediate as immediate, setTimeout as wait } from "node:timers/promises";
 import { isWithin } from "../../process/sandbox/system-mount.ts";
-import { crowdedIn, gather, suspectsIn } from "./compare.ts";
+import { crowdedIn, groupFound, suspectsIn } from "./compare.ts";
 import { createIndexes, type Indexes } from "./indexes.ts";
-import { type Look, nothing, outermost } from "./node.ts";
+import { type Look, emptyLook, outermost } from "./node.ts";
 import { createRestore, type Tampered } from "./restore.ts";
 import { restoreRootFolder, type HeldFolder, holdFolder } from "./root-folder.ts";
 import { statsOf } from "./seen.ts";
@@ -73,7 +73,7 @@ const watchOf = (root: string, writable: string | undefined): Watch => {
     writable,
     nested: new Set(),
     indexes: createIndexes(),
-    before: nothing,
+    before: emptyLook,
     running: 0,
     users: 0,
     held: undefined,
@@ -169,7 +169,7 @@ export const createTamperGuard = ({ commonDir, taskID, nested = [], writable }: 
     if (replaced === "gone") return [];
     const { looks, changes } = await suspects(shared);
     if (looks.after.nodes.size > many) await immediate();
-    const gathered = gather(changes, looks);
+    const gathered = groupFound(changes, looks);
     const whole = new Set(gathered.map(({ path }) => path));
     const crowded = crowdedIn(looks).filter((path) => !whole.has(path));
     if (looks.after.nodes.size > many) await immediate();

@@ -47,7 +47,7 @@ export type Look = {
   named: ReadonlySet<string>;
 };
 
-export const nothing: Look = {
+export const emptyLook: Look = {
   nodes: new Map(),
   unwritable: new Set(),
   listings: new Map(),

@@ -3,7 +3,7 @@ import { FileRefused } from "../file/folder.ts";
 import type { Files } from "../file/files.ts";
 import { repositoryOf } from "../git/repository.ts";
 import { createIndexes } from "./indexes.ts";
-import { nothing, outermost } from "./node.ts";
+import { emptyLook, outermost } from "./node.ts";
 import { lookAt } from "./watch.ts";
 
 /** Files and folders below the directory that git takes orders from, because the user's settings or links name them. */
@@ -12,7 +12,7 @@ const ordersIn = (directory: string): string[] => {
   if (found === undefined) return [];
   const root = outermost(found.commonDir);
   const options = { root, nested: [], writable: directory, indexes: createIndexes() };
-  return [...lookAt(options, nothing, true).named].filter((path) => path !== directory && isWithin(directory, path));
+  return [...lookAt(options, emptyLook, true).named].filter((path) => path !== directory && isWithin(directory, path));
 };
 
 /**

@@ -67,13 +67,13 @@ export const writeTree = async (request: WriteTreeRequest): Promise<WrittenTree>
     await setHead(gitDir, base.commit);
     status = await statusOf(git);
   }
-  const { keep, omitted, unstage } = await sort(worktree, status.changes, request);
+  const { keep, omitted, unstage } = await sortChanges(worktree, status.changes, request);
   if (keep.length === 0 && unstage.length === 0)
     return { changed: false, last: status.oid === base.commit ? undefined : last, omitted };
 
   if (unstage.length > 0) await git.run(["update-index", "-z", "--index-info"], { input: restored(unstage) });
   const pack = git.temporary();
-  const tree = await packed(git, keep, [base.tree, ...(last === undefined ? [] : [last.tree])], pack);
+  const tree = await writeTreeAndPack(git, keep, [base.tree, ...(last === undefined ? [] : [last.tree])], pack);
   if (tree !== base.tree) return { changed: true, tree, pack, omitted };
   pack[Symbol.dispose]();
   await setHead(gitDir, base.commit);
@@ -86,7 +86,7 @@ const detached = "(detached)";
  * In one job: adds the changed files to the index, writes the index as a tree, and packs the objects that the trees
  * `known` do not have. Returns the tree's id.
  */
-export const packed = async (
+export const writeTreeAndPack = async (
   git: TreeGit,
   keep: readonly Change[],
   known: readonly string[],
@@ -150,7 +150,7 @@ export const isTooLarge = ({ reason }: Commit["omitted"][number]): boolean => re
  * Which changes enter the commit, which cannot, and which must leave the index again. `tidies`: removes the files of
  * interrupted writes; nothing may be writing.
  */
-export const sort = async (
+export const sortChanges = async (
   worktree: string,
   changes: readonly Change[],
   { without = [], maxBytes, tidies = true }: Pick<WriteTreeRequest, "without" | "maxBytes"> & { tidies?: boolean },

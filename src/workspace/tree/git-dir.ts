@@ -1,6 +1,6 @@
 import { mkdirSync, realpathSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { copyBounded, most, statsAt, textAt } from "../file/bounded-read.ts";
+import { copyBounded, sizeLimits, statsAt, textAt } from "../file/bounded-read.ts";
 import { FileRefused } from "../file/folder.ts";
 import { someEntries } from "../../process/sandbox/some-entries.ts";
 import { isInsideFolder } from "../git/answer.ts";
@@ -40,7 +40,7 @@ export const makeGitDir = async ({ gitDir, commonDir, head, author }: TaskGitDir
   // Agents can read the copies, and a link could lead to any file of this machine.
   for (const name of ["shallow", "info/exclude", "info/attributes"])
     if (isInsideFolder(commonDir, name))
-      await ignoringRefused(() => copyBounded(join(commonDir, name), join(gitDir, name), most.config));
+      await ignoringRefused(() => copyBounded(join(commonDir, name), join(gitDir, name), sizeLimits.config));
   await ignoringRefused(() => writeFileSync(join(gitDir, "packed-refs"), refsOf(commonDir)));
   writeFileSync(join(gitDir, "HEAD"), `${head}\n`);
 };
@@ -104,7 +104,7 @@ const refsOf = (commonDir: string): string => {
   const refs = new Map<string, string>();
   const packed = join(commonDir, "packed-refs");
   const few = isInsideFolder(commonDir, "packed-refs") && (statsAt(packed)?.size ?? 0) <= maxPackedBytes;
-  for (const line of (few ? (textAt(packed, most.refs) ?? "") : "").split("\n")) {
+  for (const line of (few ? (textAt(packed, sizeLimits.refs) ?? "") : "").split("\n")) {
     const [id = "", name] = line.split(" ");
     if (name !== undefined && isId.test(id)) refs.set(name, id);
   }
@@ -132,7 +132,7 @@ const looseRefs = (commonDir: string, top: string, refs: Map<string, string>): v
       if (entry.isDirectory()) queue.push(name);
       else if (entry.isFile() && !entry.name.endsWith(".lock")) {
         if ((seen += 1) > maxRefs) return;
-        const id = textAt(join(commonDir, name), most.pointer)?.trim() ?? "";
+        const id = textAt(join(commonDir, name), sizeLimits.pointer)?.trim() ?? "";
         if (isId.test(id)) refs.set(name, id);
       }
     }

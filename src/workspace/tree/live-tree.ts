@@ -1,6 +1,6 @@
 import type { TreeGit } from "./tree-git.ts";
 import { quotedPath } from "./git-dir.ts";
-import { packed, restored, sort, type WriteTreeRequest, type WrittenTree } from "./commit.ts";
+import { writeTreeAndPack, restored, sortChanges, type WriteTreeRequest, type WrittenTree } from "./commit.ts";
 import { hiddenIn, clearHiddenFlags } from "./hidden-flag.ts";
 import { statusOf } from "./status.ts";
 import { shellQuote } from "../../shell-quote.ts";
@@ -28,11 +28,11 @@ export const writeTreeAside = async (
   await aside.script("cp of the index", copy);
   await clearHiddenFlags(aside, await hiddenIn(worktree, join(gitDir, "index"), base.commit.length / 2));
   const { changes } = await statusOf(aside, [], ["--no-ahead-behind"]);
-  const { keep, unstage } = await sort(worktree, changes, { without, maxBytes, tidies: false });
+  const { keep, unstage } = await sortChanges(worktree, changes, { without, maxBytes, tidies: false });
   if (unstage.length > 0) await aside.run(["update-index", "-z", "--index-info"], { input: restored(unstage) });
   const pack = git.temporary();
   try {
-    return { tree: await packed(aside, keep, [base.tree], pack), pack };
+    return { tree: await writeTreeAndPack(aside, keep, [base.tree], pack), pack };
   } catch (error) {
     pack[Symbol.dispose]();
     throw error;

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { lacksDescriptors } from "../../engine/transient-failure.ts";
 import { isAlive, type ProcessMark, thisProcess } from "../../process/command/process-identity.ts";
-import { most, textAt } from "../file/bounded-read.ts";
+import { sizeLimits, textAt } from "../file/bounded-read.ts";
 
 /**
  * Reserves directories in which Tasks work in place: one Task at a time, of all services of this machine, also for
@@ -122,7 +122,7 @@ const isHeldBeside = (folder: string, directory: string): boolean => {
 
 const entryAt = (file: string): Entry | undefined => {
   try {
-    const { directory, pid, started } = JSON.parse(textAt(file, most.pointer) ?? "") as Partial<Entry>;
+    const { directory, pid, started } = JSON.parse(textAt(file, sizeLimits.pointer) ?? "") as Partial<Entry>;
     return typeof directory === "string" && typeof pid === "number" && typeof started === "string"
       ? { directory, pid, started }
       : undefined;

@@ -48,7 +48,9 @@ export const inPlace = (
     commit: refuse("commit"),
     keep: refuse("commit"),
     tree: async () =>
-      git !== undefined && isKnown(prepared) && (await isSmall(git, prepared.root)) ? treeOnDisk(git) : null,
+      git !== undefined && hadRepositoryAtStart(prepared) && (await isSmall(git, prepared.root))
+        ? treeOnDisk(git)
+        : null,
     reset: refuse("reset"),
     stamp: () => "",
     dependencyStamp: () => "",
@@ -108,7 +110,12 @@ const gitAt = ({ taskID, prepared, processes, scratch, git }: InPlaceRequest, fo
     return {
       taskID: readerSandboxOwner(taskID),
       root,
-      place: directoryMounts({ directory: root, known: isKnown(prepared), scratch, writable: confined && writes }),
+      place: directoryMounts({
+        directory: root,
+        known: hadRepositoryAtStart(prepared),
+        scratch,
+        writable: confined && writes,
+      }),
     };
   };
   return createTreeGit({
@@ -139,7 +146,7 @@ const gitAt = ({ taskID, prepared, processes, scratch, git }: InPlaceRequest, fo
 };
 
 /** Whether the directory had a repository, with a commit, when the Task began. */
-export const isKnown = ({ baseCommit }: Prepared): boolean => baseCommit !== null;
+export const hadRepositoryAtStart = ({ baseCommit }: Prepared): boolean => baseCommit !== null;
 
 export const directoryOnly = (project: Project, tree: string | null): Prepared => ({
   kind: "directory",

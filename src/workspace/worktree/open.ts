@@ -14,7 +14,7 @@ import { type Commit, commitAbout } from "../object/commit.ts";
 import { createTreeFiles, type Files } from "../file/files.ts";
 import { createDependencyProvider } from "../dependency/provide.ts";
 import { createGit, type CreateGitOptions, type Git, GitError } from "../git/git.ts";
-import { directoryOnly, inPlace, isKnown, scratchOf } from "./in-place.ts";
+import { directoryOnly, inPlace, hadRepositoryAtStart, scratchOf } from "./in-place.ts";
 import { createOverlays } from "../dependency/overlay.ts";
 import { stampOfDependencies } from "../dependency/stamp.ts";
 import { insideOf, stampOf } from "../../process/sandbox/place.ts";
@@ -121,7 +121,7 @@ export const createWorktrees = (deps: {
 
   const works = (taskID: string, prepared: Prepared): Workspace => {
     const { root } = prepared;
-    const place = directoryMounts({ directory: root, known: isKnown(prepared) });
+    const place = directoryMounts({ directory: root, known: hadRepositoryAtStart(prepared) });
     const inside = { taskID, root, place };
     return inPlace(
       { prepared, processes, scratch: scratchOf(home, taskID), taskID, git: gitOptions },

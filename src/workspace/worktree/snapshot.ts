@@ -9,7 +9,7 @@ import { specialOf, statusOf } from "../tree/status.ts";
 import { idOf, splitNul } from "../git/output.ts";
 import { type Git, GitError } from "../git/git.ts";
 import type { WorktreeRecord } from "../record.ts";
-import { copyBounded, most } from "../file/bounded-read.ts";
+import { copyBounded, sizeLimits } from "../file/bounded-read.ts";
 import { encodePath, osPath } from "../file/path.ts";
 import type { Commit } from "../object/commit.ts";
 
@@ -125,7 +125,7 @@ export const takeSnapshot = async (request: SnapshotRequest): Promise<SnapshotRe
 
 const copyIndex = async (record: WorktreeRecord, scratch: string): Promise<void> => {
   const index = join(record.projectGitDir, "index");
-  if (!(await copyBounded(index, scratch, most.index))) return;
+  if (!(await copyBounded(index, scratch, sizeLimits.index))) return;
   // git trusts a file older than its index without reading it: the copy must not look newer than the original.
   const seconds = Math.floor(statSync(index).mtimeMs / 1000);
   utimesSync(scratch, seconds, seconds);

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from "
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createServiceClient } from "../../../src/client/client.ts";
-import { bounds } from "../../../src/squad/package/manifest.ts";
+import { packageLimits } from "../../../src/squad/package/manifest.ts";
 import { digestOf } from "../../../src/squad/package/package.ts";
 import { git, makeProject, readText, temporary, until } from "../../harness/project.ts";
 import { type MockProvider, type MockTurn, startMockProvider } from "../../harness/double/mock-provider.ts";
@@ -167,7 +167,7 @@ describe("packages", () => {
     const renamed = (from: string, to: string, zip: Buffer) =>
       Buffer.from(zip.toString("latin1").replaceAll(from, to), "latin1");
     const cases: [zip: Buffer, code: string][] = [
-      [await zipOf({ ...texts, "README.md": "x".repeat(bounds.fileBytes + 1) }), "too_large"],
+      [await zipOf({ ...texts, "README.md": "x".repeat(packageLimits.fileBytes + 1) }), "too_large"],
       [renamed("xx/squad.json", "../squad.json", await zipOf({ ...texts, "xx/squad.json": "{}" })), "invalid_zip"],
       [renamed("agents/qb.md", "agents/qa.md", await zipOf({ ...texts, "agents/qb.md": agentOf("qa") })), "duplicate"],
       [await zipOf({ ...texts, "bin/x": "x" }), "unexpected_file"],

@@ -20,7 +20,7 @@ export const isJudged = (state: MissionState): boolean =>
 export const judgingText = "A session that did not plan it judges the whole";
 
 /** The Task that judges now; undefined: none has begun. */
-export const judgeOf = ({ tasks }: MissionState): Dispatched | undefined =>
+export const judgeTaskOf = ({ tasks }: MissionState): Dispatched | undefined =>
   tasks.findLast((task) => task.judges !== undefined && isRunning(task));
 
 /** The verdict on this commit by a session that knew everything people had said; undefined: there is none. */

@@ -7,7 +7,7 @@ import type { Log } from "../../../log.ts";
 import { lostMs, type Node, type NodeReport, type Nodes, type Role, type SharedSquads } from "../../node.ts";
 import { unreadable } from "../../unavailable.ts";
 import { configOf } from "../connection.ts";
-import { again, NotConnected } from "../fault.ts";
+import { retry, NotConnected } from "../fault.ts";
 import { clockSQL } from "../lease.ts";
 import {
   againMs,
@@ -172,7 +172,7 @@ export const joinDatabase = async (options: Options): Promise<Membership> => {
       return (await client.query<Found>(text, [...values])).rows;
     };
     try {
-      return await again(work, closing.signal);
+      return await retry(work, closing.signal);
     } catch (error) {
       throw unreadable(error);
     }

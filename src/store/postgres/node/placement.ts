@@ -166,7 +166,7 @@ export const claimedIn = (after: ReadonlyMap<StreamID, Head>, before: ReadonlyMa
   );
 
 /** Records which streams are on this node, and which erased ones have files on other nodes. */
-export const place = async (trx: Trx, node: string, { made, claimed, erased }: Placing): Promise<void> => {
+export const recordPlacements = async (trx: Trx, node: string, { made, claimed, erased }: Placing): Promise<void> => {
   if (made.length > 0) await takeIn(trx, node, made);
   if (claimed.length > 0) {
     // The run removes files that this node has from an earlier time; another node removes its own.

@@ -1,7 +1,7 @@
 import type { Client } from "pg";
 import type { Nodes } from "../../node.ts";
 import { unreadable } from "../../unavailable.ts";
-import { again, NotConnected } from "../fault.ts";
+import { retry, NotConnected } from "../fault.ts";
 
 /**
  * Turns that one node at a time has: locks of the database, on the connection that holds the node's name, so that they
@@ -25,7 +25,7 @@ export const createTurns = (connection: () => Client | undefined, signal: AbortS
   return async (name) => {
     if (taken.has(name)) return undefined;
     taken.add(name);
-    const client = await again(() => lock(name), signal).catch((error: unknown) => {
+    const client = await retry(() => lock(name), signal).catch((error: unknown) => {
       taken.delete(name);
       throw unreadable(error);
     });
@@ -36,7 +36,7 @@ export const createTurns = (connection: () => Client | undefined, signal: AbortS
     return {
       isHeld: () => connection() === client,
       async [Symbol.asyncDispose]() {
-        await again(() => unlock(client, name), signal).catch(() => {});
+        await retry(() => unlock(client, name), signal).catch(() => {});
         taken.delete(name);
       },
     };

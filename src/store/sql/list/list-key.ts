@@ -3,7 +3,7 @@ import type { StreamID } from "../../../domain/event.ts";
 import type { ListQuery } from "../../store.ts";
 import { indexedPart, indexedText } from "../migration/index-set.ts";
 import type { Reader } from "../reader.ts";
-import { hash, plain } from "../row.ts";
+import { hash, storableText } from "../row.ts";
 import type { Kind, Tables } from "../schema.ts";
 import { hasTrigrams, searched, type TextSearch } from "./text-index.ts";
 
@@ -76,7 +76,9 @@ export const createKeys = (db: Kysely<Tables>, reader: Reader, kind: Kind, byTex
   return async (query: ListQuery, signal?: AbortSignal): Promise<StreamID[]> => {
     const project = hash(query.project);
     const { search, cursor } = query;
-    const entries = Object.entries(query.metadata ?? {}).map(([key, value]) => entry(plain(key), plain(value)));
+    const entries = Object.entries(query.metadata ?? {}).map(([key, value]) =>
+      entry(storableText(key), storableText(value)),
+    );
     /** Conditions on texts and metadata, which are not in the index of Tasks. */
     const others: RawBuilder<SqlBool>[] = search === undefined || search === "" ? [] : [matches("tasks", search)];
     /** The condition that leads SQLite to the few Tasks that can match; PostgreSQL finds it by itself. */

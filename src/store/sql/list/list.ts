@@ -9,7 +9,7 @@ import type { TaskSummary } from "../../../protocol/task/status.ts";
 import { before, createKeys, entry, matches, unindexed } from "./list-key.ts";
 import { createTextSearch, hasTrigrams } from "./text-index.ts";
 import type { Reader } from "../reader.ts";
-import { hash, nameOf, plain } from "../row.ts";
+import { hash, nameOf, storableText } from "../row.ts";
 import type { Kind, Tables } from "../schema.ts";
 import type { Store } from "../../store.ts";
 
@@ -112,7 +112,7 @@ export const createLists = (
             if (search !== "") all.push(matches("missions", search));
             if (query.priority !== undefined) all.push(row("priority", "=", query.priority));
             for (const [key, value] of Object.entries(query.metadata ?? {})) {
-              const one = entry(plain(key), plain(value));
+              const one = entry(storableText(key), storableText(value));
               all.push(sql<SqlBool>`missions.stream in (select stream from metadata where ${one})`);
             }
             return row.and(all);

@@ -1,7 +1,7 @@
 import { type Kysely, type RawBuilder, sql } from "kysely";
 import { firstMissionID } from "../migration/text-index.ts";
 import type { Reader } from "../reader.ts";
-import { plain } from "../row.ts";
+import { storableText } from "../row.ts";
 import type { Tables } from "../schema.ts";
 
 /** Searches by the trigrams of SQLite (`migration/text-index.ts`). PostgreSQL uses its own index without being told. */
@@ -16,7 +16,7 @@ const letters = 3;
 const most = 12;
 
 /** The search in the form that texts have: in lower case, and only with characters that a database can hold. */
-export const searched = (search: string): string => plain(search).toLowerCase();
+export const searched = (search: string): string => storableText(search).toLowerCase();
 
 /** Whether the search is long enough for the index. */
 export const hasTrigrams = (search: string): boolean => Array.from(searched(search)).length >= letters;

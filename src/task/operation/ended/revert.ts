@@ -9,7 +9,7 @@ import { newID } from "../../../id.ts";
 import type { CheckSpec } from "../../../protocol/check.ts";
 import type { TaskReverted } from "../../../protocol/task/accepted.ts";
 import type { TaskRevert } from "../../../protocol/task/request.ts";
-import { commonDirOf, here, RepositoryAway } from "../../../repository/repository.ts";
+import { commonDirOf, withLocalDirectory, RepositoryAway } from "../../../repository/repository.ts";
 import { keepText } from "../../../store/blob/text.ts";
 import type { Tasks, TasksDeps } from "../../tasks.ts";
 import { checkSpecs, invalidField } from "../check-spec.ts";
@@ -23,7 +23,7 @@ export const createRevert =
   (deps: TasksDeps, { own }: Change): Tasks["revert"] =>
   async (directory, taskID, body, once, signal) => {
     const { store, engine } = deps;
-    const state = here(deps.repositories, await own(directory, taskID));
+    const state = withLocalDirectory(deps.repositories, await own(directory, taskID));
     const commits = await revertibleNow(deps, state, signal);
     await expectRoom(deps);
     const checks = await checksOf(deps, state, body);
