@@ -120,6 +120,16 @@ export const leavings = (
       (ownersOf([name]).length > 0 && gone.some((taskID) => name.includes(taskID))),
   );
 
+/** A run may be removing a folder while it is read: then everything is read again. */
+const namesBelow = (place: string): string[] => {
+  for (let left = 20; ; left -= 1)
+    try {
+      return readdirSync(place, { recursive: true, encoding: "utf8" });
+    } catch (error) {
+      if (left === 0 || (error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+    }
+};
+
 /** All of the above and R5, R6, R16, R22: every Task ends within a minute, and leaves nothing behind. */
 export const invariants = async (watched: Watched): Promise<void> => {
   const { url, dataDir, tasks } = watched;
@@ -141,7 +151,7 @@ export const invariants = async (watched: Watched): Promise<void> => {
   const places = new Set([...tasks.values(), dataDir]);
   for (const place of places) {
     const found = async (): Promise<string[]> => {
-      const names = readdirSync(place, { recursive: true, encoding: "utf8" });
+      const names = namesBelow(place);
       const gone: string[] = [];
       for (const taskID of ownersOf(names))
         if (!tasks.has(taskID) && (await send(url, `/task/${taskID}/status`)).status === 404) gone.push(taskID);
