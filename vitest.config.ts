@@ -50,6 +50,8 @@ export default defineConfig(({ mode }) => {
       testTimeout: night ? 900_000 : isQuick ? 20_000 : 60_000,
       hookTimeout: night ? 120_000 : isQuick ? 20_000 : 60_000,
       teardownTimeout: 5_000,
+      // The second that it has by default is too short beside three other workers.
+      expect: { poll: { timeout: 10_000 } },
     },
   };
 });

@@ -1,3 +1,5 @@
+import { setImmediate } from "node:timers";
+
 /**
  * For loops with many short rounds: `await pace()` in each round lets everything else run as soon as the rounds of all
  * such loops together have taken long in this turn.
